@@ -1,0 +1,3 @@
+from roofexp.cli import main
+
+main()

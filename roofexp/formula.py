@@ -1,0 +1,88 @@
+"""Arithmetic formulas from YAML, evaluated safely.
+
+A formula sees only the names it is given and a few functions; it can neither import nor reach attributes.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from roofexp.errors import BadInputError
+
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "log2": math.log2,
+    "sqrt": math.sqrt,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "round": round,
+}
+
+
+def evaluate(
+    formula: str | int | float,
+    names: Mapping[str, Any],
+    where: str,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+) -> Any:
+    """The value of ``formula``. ``where`` names file and key for the error line.
+
+    Raises BadInputError for a syntax error, an unknown name or function, or a value that arithmetic refuses.
+    """
+    if isinstance(formula, (int, float)):
+        return formula
+    # imported here: the help text of the program must not wait for it
+    from simpleeval import (  # noqa: PLC0415
+        EvalWithCompoundTypes,
+        FeatureNotAvailable,
+        FunctionNotDefined,
+        InvalidExpression,
+        NameNotDefined,
+    )
+
+    known = dict(ARITHMETIC if functions is None else functions)
+    evaluator = EvalWithCompoundTypes(names=dict(names), functions=known)
+    try:
+        return evaluator.eval(formula)
+    except NameNotDefined as error:
+        raise BadInputError(f"{where}: unknown name {error.name!r} in {formula!r}; known: {_list(names)}") from error
+    except FunctionNotDefined as error:
+        raise BadInputError(
+            f"{where}: unknown function {error.func_name!r} in {formula!r}; known: {_list(known)}"
+        ) from error
+    except (FeatureNotAvailable, InvalidExpression, SyntaxError) as error:
+        reason = getattr(error, "msg", None) or str(error)
+        raise BadInputError(f"{where}: {formula!r} is not a formula ({reason})") from error
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise BadInputError(f"{where}: {formula!r} cannot be computed ({error})") from error
+
+
+def evaluate_count(formula: str | int | float, names: Mapping[str, Any], where: str) -> int:
+    """A formula that must give a whole number of at least zero (FLOPs, bytes, dimensions)."""
+    value = evaluate(formula, names, where)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadInputError(f"{where}: {formula!r} gives {value!r}; a number is needed")
+    if value < 0 or value != int(value):
+        raise BadInputError(f"{where}: {formula!r} gives {value!r}; a whole number of at least 0 is needed")
+    return int(value)
+
+
+def names_in(formula: str | int | float) -> set[str]:
+    """The names that a formula reads, functions left out. An unreadable formula has none."""
+    if not isinstance(formula, str):
+        return set()
+    try:
+        tree = ast.parse(formula, mode="eval")
+    except SyntaxError:
+        return set()
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - called
+
+
+def _list(names: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(names)) or "none"

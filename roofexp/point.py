@@ -1,0 +1,195 @@
+"""The record of one point: frozen, versioned, written and read atomically. All units are SI.
+
+``point.json`` in the point's folder is the truth; tables, figures and MLflow are made from it.
+Version history: 1, the first.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+VERSION = 1
+
+Status = Literal["ok", "skipped", "failed"]
+Bound = Literal[
+    "bandwidth-bound",
+    "on the bandwidth roof",
+    "compute-bound",
+    "on the compute roof",
+    "latency-bound",
+    "above a roof",
+]
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """Something a reader must know before believing a number. ``name`` is short and stable."""
+
+    name: str
+    message: str
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """Useful work by formula. ``working_set_bytes`` is what all operands occupy."""
+
+    flops: int
+    dram_bytes: int
+    working_set_bytes: int
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """Result against the float64 reference: largest deviation over the scale of the result."""
+
+    error: float
+    tolerance: float
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """Time of one launch. The interval is the 95 % confidence interval of the median."""
+
+    median_s: float
+    p5_s: float
+    p95_s: float
+    low_s: float
+    high_s: float
+    samples: int
+    launches_per_sample: int
+    warmup_s: float
+    floor_s: float | None  # the timer's own floor: an empty launch measured the same way
+    method: str
+
+
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
+    """The clock held by the compute units over the timed part. ``source`` says how it was read; None is unknown."""
+
+    compute_hz: float | None
+    before_hz: float | None = None
+    after_hz: float | None = None
+    source: str = "unknown"
+    extra: dict[str, float | str | None] = {}  # what else was sampled beside the timing, unit in each name
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that crossed ``level`` in one launch, and how that is known."""
+
+    level: str  # dram, l3, l2, l1
+    bytes: int
+    source: Literal["modelled", "counted"]
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the point lies under the roofs, and what to do about it. Fractions are not clipped."""
+
+    bound: Bound
+    intensity_flop_per_byte: float | None
+    attainable_per_s: float | None  # FLOP/s, or B/s for a kernel without FLOPs
+    fraction: float | None  # achieved / attainable, of the roof that binds
+    roof: str | None  # the name of the roof that binds
+    roof_fractions: dict[str, float]
+    ridge_flop_per_byte: float | None
+    cause: str
+    next_move: str
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel at one size, precision, clock mode and cache state on one device."""
+
+    version: int = VERSION
+    point_id: str
+    sweep_id: str
+    job: int
+    overrides: list[str]
+    status: Status
+    reason: str | None = None  # of a skip or a failure
+    reason_kind: str | None = None
+    kernel: str
+    implementation: str | None = None  # cpu, numpy, cuda, cupy or torch
+    size: int
+    shape: dict[str, int] = {}
+    params: dict[str, Any] = {}
+    scalars: dict[str, float] = {}
+    precision: str
+    clock_mode: str
+    cache_state: str
+    fill: str
+    seed: int | None = None
+    device: str | None = None  # cpu or cuda
+    machine_id: str | None = None  # the machine's entry in machine.json
+    config_hash: str
+    work: Work | None = None
+    check: Check | None = None
+    timing: Timing | None = None
+    clock: Clock | None = None
+    traffic: Traffic | None = None
+    placement: Placement | None = None
+    flags: list[Flag] = []
+    created: str
+    measuring_s: float = 0.0  # spent in the worker on this point
+    overhead_s: float = 0.0  # spent outside it
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """Useful FLOP/s at the event time; None for a kernel without FLOPs or without a time."""
+        if self.work is None or self.timing is None or self.work.flops == 0:
+            return None
+        return self.work.flops / self.timing.median_s
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """B/s through the level that ``traffic`` names."""
+        if self.traffic is None or self.timing is None or self.traffic.bytes == 0:
+            return None
+        return self.traffic.bytes / self.timing.median_s
+
+    @property
+    def label(self) -> str:
+        """Names the point in tables and figures: kernel, size and precision."""
+        return f"{self.kernel} {self.size} {self.precision}"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Either the whole file is there afterwards or the old one still is."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Any record as indented JSON, atomically."""
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def write_point(folder: Path, point: Point) -> None:
+    write_json(folder / "point.json", point)
+
+
+def read_point(file: Path) -> Point:
+    """Raises ValueError with the file's name for a file that is cut short, foreign or of a newer version."""
+    try:
+        raw = msgspec.json.decode(file.read_bytes())
+        version = raw.get("version") if isinstance(raw, dict) else None
+        if not isinstance(version, int) or version > VERSION:
+            raise ValueError(f"version {version!r}; this program reads up to {VERSION}")
+        return msgspec.convert(raw, Point)
+    except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"{file} is not a point record ({error})") from error
+
+
+def read_points(sweep: Path) -> list[Point]:
+    """All readable points of a sweep in job order; a file that cannot be read is left out."""
+    points = []
+    for file in sweep.glob("*/point.json"):
+        try:
+            points.append(read_point(file))
+        except ValueError:
+            continue
+    return sorted(points, key=lambda point: point.job)

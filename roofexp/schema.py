@@ -1,0 +1,229 @@
+"""The types of the whole configuration: YAML holds the values, this module says what they may be.
+
+Hydra composes every point of a sweep against these types before it launches the first one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Optional, Union
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+# Python's own enum members are spelt as users write them, so that Hydra's error lists what may be typed.
+
+
+class PrecisionName(Enum):
+    fp64 = "fp64"
+    fp32 = "fp32"
+    tf32 = "tf32"
+    fp16 = "fp16"
+    bf16 = "bf16"
+    fp8 = "fp8"
+    int8 = "int8"
+
+
+class Role(Enum):
+    """``in_`` would be a keyword without its underscore: operands are written ``in``, ``out`` and ``inout``."""
+
+    read = "in"
+    out = "out"
+    inout = "inout"
+
+
+class Fill(Enum):
+    normal = "normal"
+    uniform = "uniform"
+    zeros = "zeros"
+
+
+class ClockMode(Enum):
+    observe = "observe"
+    duty = "duty"
+    base = "base"
+    boost = "boost"
+    locked = "locked"
+
+
+class CacheState(Enum):
+    cold = "cold"
+    hot = "hot"
+
+
+class RoofsPolicy(Enum):
+    measure = "measure"
+    cached = "cached"
+    off = "off"
+
+
+class TrackingStore(Enum):
+    sqlite = "sqlite"
+    server = "server"
+    off = "off"
+
+
+class FigureStyle(Enum):
+    screen = "screen"
+    paper = "paper"
+
+
+@dataclass
+class OperandConfig:
+    shape: list[Any] = MISSING  # names of dimensions, numbers or formulas
+    role: str = MISSING  # in, out or inout
+    precision: Optional[PrecisionName] = None  # the point's precision unless said otherwise
+    fill: Optional[Fill] = None  # the point's fill unless said otherwise
+
+
+@dataclass
+class WorkConfig:
+    flops: Union[int, str] = MISSING
+    bytes: Union[int, str] = MISSING  # compulsory DRAM traffic
+
+
+@dataclass
+class CpuConfig:
+    function: Optional[str] = None  # "stream/saxpy.py:saxpy", called with the arguments
+    factory: Optional[str] = None  # "roofs/fma.py:build": called once with dtype and parameters, gives the function
+    args: Optional[list[str]] = None  # operands, then scalars, unless said otherwise
+    precisions: Optional[list[PrecisionName]] = None  # where the code does fewer than the kernel
+
+
+@dataclass
+class CudaConfig:
+    source: str = MISSING
+    entry: str = MISSING
+    block: Any = 256
+    grid: Any = MISSING
+    shared_bytes: Union[int, str] = 0  # dynamic shared memory
+    arch: Optional[str] = None  # e.g. sm_90a where the code needs it
+    args: Optional[list[str]] = None  # operands, scalars, then dimensions, unless said otherwise
+    precisions: Optional[list[PrecisionName]] = None
+    max_l1: bool = False  # prefer L1 over shared memory
+
+
+@dataclass
+class CallConfig:
+    call: str = MISSING
+    precisions: Optional[list[PrecisionName]] = None
+
+
+@dataclass
+class KernelConfig:
+    name: str = MISSING
+    about: str = ""
+    size: int = MISSING
+    shape: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)  # compile-time parameters: tile, unroll, chains ...
+    scalars: dict[str, float] = field(default_factory=dict)
+    operands: dict[str, OperandConfig] = field(default_factory=dict)
+    work: WorkConfig = field(default_factory=WorkConfig)
+    reference: Any = None  # a NumPy formula, or one per output
+    error_scale: Optional[str] = None  # what the error is measured against; the largest reference value unless said
+    tolerance: dict[str, float] = field(default_factory=dict)  # per precision; the precision's own unless said
+    precisions: list[PrecisionName] = field(default_factory=list)
+    cpu: Optional[CpuConfig] = None
+    numpy: Optional[CallConfig] = None
+    cuda: Optional[CudaConfig] = None
+    cupy: Optional[CallConfig] = None
+    torch: Optional[CallConfig] = None
+
+
+@dataclass
+class PrecisionConfig:
+    name: PrecisionName = MISSING
+    about: str = ""
+    itemsize: int = MISSING  # bytes of one stored element
+    storage: str = MISSING  # NumPy's name of the stored type
+    tolerance: float = MISSING  # error allowed against float64, relative to the scale of the result
+
+
+@dataclass
+class ClockConfig:
+    mode: ClockMode = MISSING
+
+
+@dataclass
+class CacheConfig:
+    state: CacheState = MISSING
+
+
+@dataclass
+class TimingConfig:
+    name: str = MISSING
+    target: float = MISSING  # half width of the 95 % interval of the median, relative
+    budget_s: float = MISSING  # time for samples; what was reached then is kept
+    warmup_s: float = MISSING  # longest warm-up
+    steady: float = MISSING  # warm-up ends when consecutive batches agree within this
+    batch_s: float = MISSING  # a hot sample is as many launches as fill this
+    min_samples: int = MISSING
+    max_samples: int = MISSING
+    drift: float = MISSING  # last third against first third, relative, that counts as drifting
+    noise: float = MISSING  # (p95 - p5) / median that counts as noisy
+    timer_floors: float = MISSING  # a time below this many timer floors is too short
+    busy: float = MISSING  # share of the machine taken by others that counts as not quiet
+    timeout_s: float = MISSING  # for the whole point; the worker is replaced after it
+
+
+@dataclass
+class CountersConfig:
+    level: str = MISSING
+
+
+@dataclass
+class RoofsConfig:
+    policy: RoofsPolicy = MISSING
+    budget_s: float = MISSING  # for the samples of one roof kernel
+    cpu: dict[str, Any] = field(default_factory=dict)
+    cuda: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class PlacingConfig:
+    on_roof: float = MISSING  # at least this share of a roof is "on" it
+    far_below: float = MISSING  # less than this share of the attainable rate is latency-bound
+    above_roof: float = MISSING  # more than this share is above a roof, beyond measurement error
+    near_floor: float = MISSING  # a time within this many launch floors is explained by the launch
+
+
+@dataclass
+class TrackingConfig:
+    store: TrackingStore = MISSING
+    uri: Optional[str] = None
+    experiment: str = "roofexp"
+
+
+@dataclass
+class FiguresConfig:
+    style: FigureStyle = MISSING
+    width_mm: float = MISSING
+    font_pt: float = MISSING
+    labels: int = MISSING  # points labelled in the figure; the rest are named in hover text
+
+
+@dataclass
+class Config:
+    name: str = MISSING  # the folder under outputs
+    kernel: KernelConfig = field(default_factory=KernelConfig)
+    size: int = MISSING
+    precision: PrecisionConfig = field(default_factory=PrecisionConfig)
+    device: str = "auto"
+    fill: Fill = Fill.normal
+    seed: Optional[int] = None
+    clock: ClockConfig = field(default_factory=ClockConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    timing: TimingConfig = field(default_factory=TimingConfig)
+    counters: CountersConfig = field(default_factory=CountersConfig)
+    roofs: RoofsConfig = field(default_factory=RoofsConfig)
+    placing: PlacingConfig = field(default_factory=PlacingConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    figures: FiguresConfig = field(default_factory=FiguresConfig)
+    outputs: str = "outputs"
+    fail_fast: bool = False
+
+
+def register() -> None:
+    """Makes the types known to Hydra under the name that the defaults list uses."""
+    ConfigStore.instance().store(name="schema", node=Config)
