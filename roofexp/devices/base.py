@@ -1,0 +1,92 @@
+"""What a device must do to be measured. Nothing here, and nothing that uses it, knows which device it is.
+
+Devices live in the worker process only. A method that finds the device unusable raises; the worker is then replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from roofexp.kernel import Kernel
+from roofexp.machine import Machine
+from roofexp.point import Check, Clock
+
+
+class ClockWatch(Protocol):
+    """Reads the clock that the compute units really held over the timed part, and what else is sampled beside it."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> Clock: ...
+
+    def rows(self) -> list[dict[str, float | str | None]]:
+        """The samples taken beside the timing, one dict each, unit in every key: clocks.csv of the point."""
+        ...
+
+
+class LoadedKernel(Protocol):
+    """A kernel compiled, with its operands in the device's memory, ready to be launched."""
+
+    @property
+    def method(self) -> str:
+        """How times are taken, for the record: "perf_counter", "graph of 100, events", ..."""
+        ...
+
+    def check(self) -> Check | None:
+        """Poisons the outputs, launches once on fresh random data and compares with the float64 reference.
+
+        None where the kernel has no reference. Raises FailedError("wrong result", ...) beyond the tolerance,
+        for NaN, and for output left unwritten. Operands are as new afterwards.
+        """
+        ...
+
+    def run_hot(self, launches: int) -> float:
+        """Seconds that ``launches`` launches took, back to back, launch overhead of the host kept out where the
+        device allows it."""
+        ...
+
+    def run_cold(self) -> float:
+        """Seconds of one launch after the caches were flushed; the flush is outside the timed part."""
+        ...
+
+    def restore(self) -> None:
+        """Gives inout operands their first values again, so that repeated launches do not run away."""
+        ...
+
+    def release(self) -> None:
+        """Frees the operands' memory."""
+        ...
+
+
+class Device(Protocol):
+    kind: str  # cpu or cuda
+
+    def machine(self) -> Machine: ...
+
+    def choose(self, kernel: Kernel) -> str:
+        """The implementation to run: one of kernel.implementations. Raises SkippedError with the reason where the
+        device, its libraries or the code cannot do this kernel in this precision."""
+        ...
+
+    def bytes_needed(self, kernel: Kernel) -> int:
+        """Memory that checking and timing will take, references included."""
+        ...
+
+    def bytes_free(self) -> int: ...
+
+    def load(self, kernel: Kernel, implementation: str, seed: int) -> LoadedKernel:
+        """Compiles the kernel and fills its operands. Raises BadInputError for code that is missing or does not
+        compile, naming file and line."""
+        ...
+
+    def timer_floor_s(self, cold: bool) -> float:
+        """What an empty launch measures as, taken in the same way as the kernel's time."""
+        ...
+
+    def clock_watch(self) -> ClockWatch: ...
+
+    def flush_bytes(self) -> int | None:
+        """Size of the buffer that flushes the caches; None when the cache sizes are unknown."""
+        ...
+
+    def close(self) -> None: ...
