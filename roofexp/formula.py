@@ -37,7 +37,7 @@ def evaluate(
     if isinstance(formula, (int, float)):
         return formula
     # imported here: the help text of the program must not wait for it
-    from simpleeval import (  # noqa: PLC0415
+    from simpleeval import (
         EvalWithCompoundTypes,
         FeatureNotAvailable,
         FunctionNotDefined,

@@ -113,9 +113,7 @@ def build_kernel(config: Mapping[str, Any], precision: Mapping[str, Any], size: 
         if shape[key] < 1:
             raise BadInputError(f"shape.{key}={shape[key]}: {where} needs every dimension to be at least 1")
     names |= shape
-    operands = [
-        _build_operand(key, value, names, precision, fill, where) for key, value in config["operands"].items()
-    ]
+    operands = [_build_operand(key, value, names, precision, fill, where) for key, value in config["operands"].items()]
     work = Work(
         flops=evaluate_count(config["work"]["flops"], names, f"{where}: work.flops"),
         dram_bytes=evaluate_count(config["work"]["bytes"], names, f"{where}: work.bytes"),
@@ -200,7 +198,9 @@ def reference_values(kernel: Kernel, arrays: Mapping[str, Any], numeric: Any) ->
     }
 
 
-def error_scales(kernel: Kernel, arrays: Mapping[str, Any], expected: Mapping[str, Any], numeric: Any) -> dict[str, float]:
+def error_scales(
+    kernel: Kernel, arrays: Mapping[str, Any], expected: Mapping[str, Any], numeric: Any
+) -> dict[str, float]:
     """What each output's deviation is measured against: the YAML's ``error_scale``, else the largest expected value."""
     if kernel.error_scale is None:
         return {name: float(numeric.max(numeric.abs(value))) for name, value in expected.items()}

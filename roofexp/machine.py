@@ -20,7 +20,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     units: int | None  # cores in use, or SMs
     nominal_hz: float | None
     memory_bytes: int | None
-    cache_bytes: dict[str, int] = {}  # l1 (per unit), l2, l3: as the level is shared, see extra
+    cache_bytes: dict[str, int] = {}  # l1, l2, l3: what all units in use have together, nearest level first
+    kept_levels: list[str] = []  # caches whose content survives from one launch to the next, nearest first
     details: dict[str, Any] = {}
     limits: dict[str, float] = {}  # per unit and clock: flop_per_cycle_fp32 ..., or bytes_per_s_dram
     unknown: list[str] = []  # what could not be read, and why

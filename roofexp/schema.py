@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Optional, Union
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
@@ -73,22 +73,22 @@ class FigureStyle(Enum):
 class OperandConfig:
     shape: list[Any] = MISSING  # names of dimensions, numbers or formulas
     role: str = MISSING  # in, out or inout
-    precision: Optional[PrecisionName] = None  # the point's precision unless said otherwise
-    fill: Optional[Fill] = None  # the point's fill unless said otherwise
+    precision: PrecisionName | None = None  # the point's precision unless said otherwise
+    fill: Fill | None = None  # the point's fill unless said otherwise
 
 
 @dataclass
 class WorkConfig:
-    flops: Union[int, str] = MISSING
-    bytes: Union[int, str] = MISSING  # compulsory DRAM traffic
+    flops: int | str = MISSING
+    bytes: int | str = MISSING  # compulsory DRAM traffic
 
 
 @dataclass
 class CpuConfig:
-    function: Optional[str] = None  # "stream/saxpy.py:saxpy", called with the arguments
-    factory: Optional[str] = None  # "roofs/fma.py:build": called once with dtype and parameters, gives the function
-    args: Optional[list[str]] = None  # operands, then scalars, unless said otherwise
-    precisions: Optional[list[PrecisionName]] = None  # where the code does fewer than the kernel
+    function: str | None = None  # "stream/saxpy.py:saxpy", called with the arguments
+    factory: str | None = None  # "roofs/fma.py:build": called once with dtype and parameters, gives the function
+    args: list[str] | None = None  # operands, then scalars, unless said otherwise
+    precisions: list[PrecisionName] | None = None  # where the code does fewer than the kernel
 
 
 @dataclass
@@ -97,17 +97,17 @@ class CudaConfig:
     entry: str = MISSING
     block: Any = 256
     grid: Any = MISSING
-    shared_bytes: Union[int, str] = 0  # dynamic shared memory
-    arch: Optional[str] = None  # e.g. sm_90a where the code needs it
-    args: Optional[list[str]] = None  # operands, scalars, then dimensions, unless said otherwise
-    precisions: Optional[list[PrecisionName]] = None
+    shared_bytes: int | str = 0  # dynamic shared memory
+    arch: str | None = None  # e.g. sm_90a where the code needs it
+    args: list[str] | None = None  # operands, scalars, then dimensions, unless said otherwise
+    precisions: list[PrecisionName] | None = None
     max_l1: bool = False  # prefer L1 over shared memory
 
 
 @dataclass
 class CallConfig:
     call: str = MISSING
-    precisions: Optional[list[PrecisionName]] = None
+    precisions: list[PrecisionName] | None = None
 
 
 @dataclass
@@ -121,14 +121,14 @@ class KernelConfig:
     operands: dict[str, OperandConfig] = field(default_factory=dict)
     work: WorkConfig = field(default_factory=WorkConfig)
     reference: Any = None  # a NumPy formula, or one per output
-    error_scale: Optional[str] = None  # what the error is measured against; the largest reference value unless said
+    error_scale: str | None = None  # what the error is measured against; the largest reference value unless said
     tolerance: dict[str, float] = field(default_factory=dict)  # per precision; the precision's own unless said
     precisions: list[PrecisionName] = field(default_factory=list)
-    cpu: Optional[CpuConfig] = None
-    numpy: Optional[CallConfig] = None
-    cuda: Optional[CudaConfig] = None
-    cupy: Optional[CallConfig] = None
-    torch: Optional[CallConfig] = None
+    cpu: CpuConfig | None = None
+    numpy: CallConfig | None = None
+    cuda: CudaConfig | None = None
+    cupy: CallConfig | None = None
+    torch: CallConfig | None = None
 
 
 @dataclass
@@ -191,7 +191,7 @@ class PlacingConfig:
 @dataclass
 class TrackingConfig:
     store: TrackingStore = MISSING
-    uri: Optional[str] = None
+    uri: str | None = None
     experiment: str = "roofexp"
 
 
@@ -211,7 +211,7 @@ class Config:
     precision: PrecisionConfig = field(default_factory=PrecisionConfig)
     device: str = "auto"
     fill: Fill = Fill.normal
-    seed: Optional[int] = None
+    seed: int | None = None
     clock: ClockConfig = field(default_factory=ClockConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
     timing: TimingConfig = field(default_factory=TimingConfig)
