@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,10 +44,18 @@ def evaluate(
         FunctionNotDefined,
         InvalidExpression,
         NameNotDefined,
+        safe_add,
+        safe_mult,
+        safe_power,
     )
 
     known = dict(ARITHMETIC if functions is None else functions)
     evaluator = EvalWithCompoundTypes(names=dict(names), functions=known)
+    evaluator.operators = evaluator.operators | {
+        ast.Add: _also_for_arrays(operator.add, safe_add),
+        ast.Mult: _also_for_arrays(operator.mul, safe_mult),
+        ast.Pow: _also_for_arrays(operator.pow, safe_power),
+    }
     try:
         return evaluator.eval(formula)
     except NameNotDefined as error:
@@ -82,6 +91,15 @@ def names_in(formula: str | int | float) -> set[str]:
         return set()
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - called
+
+
+def _also_for_arrays(plain: Callable[[Any, Any], Any], guarded: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The guards are against texts and numbers that grow without end, and take an array for a long text."""
+
+    def operate(a: Any, b: Any) -> Any:
+        return plain(a, b) if hasattr(a, "dtype") or hasattr(b, "dtype") else guarded(a, b)
+
+    return operate
 
 
 def _list(names: Mapping[str, Any]) -> str:
