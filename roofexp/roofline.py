@@ -53,6 +53,14 @@ def ridge(compute: float, bandwidth: float) -> float:
     return compute / bandwidth
 
 
+def least_time_s(work: Work, traffic: Traffic, precision: str, roofs: RoofSet) -> float | None:
+    """The shortest time that the roofs allow for this work, in s; None where a roof that it needs is missing."""
+    bandwidth, compute = roofs.bandwidth(traffic.level), roofs.compute(precision)
+    if bandwidth is None or (compute is None and work.flops):
+        return None
+    return max(traffic.bytes / bandwidth.rate, work.flops / compute.rate if compute else 0.0)
+
+
 def model_traffic(work: Work, machine: Machine, cold: bool) -> Traffic:
     """The compulsory bytes, and the level they must cross: DRAM when caches are cold, else the nearest cache that
     keeps the whole working set from one launch to the next."""

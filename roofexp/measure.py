@@ -1,0 +1,139 @@
+"""What happens to a kernel inside the worker process: choose, fit, load, check, time. Knows no device."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from roofexp.devices.base import Device
+from roofexp.errors import BadInputError, FailedError, SkippedError
+from roofexp.host_load import HostLoad
+from roofexp.kernel import Kernel
+from roofexp.point import Check, Clock, Flag, Status, Timing
+from roofexp.timing import Samples, TimingSettings, measure
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel to be measured."""
+
+    kernel: Kernel
+    timing: TimingSettings
+    cold: bool
+    seed: int
+    clock: dict[str, Any]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it. ``reason_kind`` and ``reason`` say why nothing was measured."""
+
+    status: Status
+    reason_kind: str | None = None
+    reason: str | None = None
+    implementation: str | None = None
+    check: Check | None = None
+    timing: Timing | None = None
+    samples: Samples | None = None
+    clock: Clock | None = None
+    clock_rows: list[dict[str, Any]] = []
+    flags: list[Flag] = []
+    measuring_s: float = 0.0
+    detail: str | None = None  # the traceback of an error that nobody foresaw
+    poisoned: bool = False  # the device cannot be used again: replace the worker
+
+
+Progress = Callable[[float], None]
+
+
+class Bench:
+    """A device with what is measured once and used for every point: the timer's own floor."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._floors: dict[bool, float] = {}
+
+    def floor_s(self, cold: bool) -> float:
+        if cold not in self._floors:
+            self._floors[cold] = self.device.timer_floor_s(cold)
+        return self._floors[cold]
+
+    def run(self, request: Request, progress: Progress = lambda time_s: None) -> Reply:
+        """Never raises for what a kernel does wrong: the reply says it."""
+        start = time.perf_counter()
+        try:
+            reply = self._measure(request, progress)
+        except SkippedError as error:
+            reply = Reply(status="skipped", reason_kind="not possible here", reason=str(error))
+        except BadInputError as error:
+            reply = Reply(status="failed", reason_kind="bad input", reason=str(error))
+        except FailedError as error:
+            reply = Reply(status="failed", reason_kind=error.kind, reason=str(error))
+        except MemoryError as error:
+            reply = Reply(status="failed", reason_kind="out of memory", reason=_one_line(error), poisoned=True)
+        except Exception as error:  # whatever else a kernel or a library raises: this point fails, the others go on
+            reply = Reply(
+                status="failed",
+                reason_kind="error",
+                reason=_one_line(error),
+                detail=traceback.format_exc(),
+                poisoned=True,
+            )
+        return msgspec.structs.replace(reply, measuring_s=time.perf_counter() - start)
+
+    def _measure(self, request: Request, progress: Progress) -> Reply:
+        device, kernel = self.device, request.kernel
+        implementation = device.choose(kernel)
+        needed, free = device.bytes_needed(kernel), device.bytes_free()
+        if needed > free:
+            raise SkippedError(f"does not fit: needs {needed / 1e9:.3g} GB, {free / 1e9:.3g} GB are free")
+        loaded = device.load(kernel, implementation, request.seed)
+        try:
+            check = loaded.check()
+            floor_s, watch, load = self.floor_s(request.cold), device.clock_watch(), HostLoad()
+
+            def timed_part_begins() -> None:
+                watch.start()
+                load.start()
+
+            timing, samples, flags = measure(
+                loaded, request.timing, request.cold, floor_s, progress, on_timed=timed_part_begins
+            )
+            others = load.stop()
+            clock = watch.stop()
+        finally:
+            loaded.release()
+        flags = flags + _quiet_flags(others, request.timing, device.kind) + _clock_flags(clock, request.timing)
+        extra: dict[str, float | str | None] = {**clock.extra, "host_others_share": others}
+        return Reply(
+            status="ok",
+            implementation=implementation,
+            check=check,
+            timing=timing,
+            samples=samples,
+            clock=msgspec.structs.replace(clock, extra=extra),
+            clock_rows=watch.rows(),
+            flags=flags,
+        )
+
+
+def _quiet_flags(others: float | None, settings: TimingSettings, kind: str) -> list[Flag]:
+    """Other programs disturb a CPU measurement directly; a GPU's only when they hold the host back."""
+    if kind == "cpu" and others is not None and others > settings.busy:
+        return [Flag("machine not quiet", f"other programs took {others:.0%} of the machine during the timing")]
+    return []
+
+
+def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
+    if clock.before_hz and clock.after_hz:
+        change = clock.after_hz / clock.before_hz - 1
+        if abs(change) > settings.drift:
+            return [Flag("clock moved", f"{change:+.1%} from before the timing to after it")]
+    return []
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,0 +1,73 @@
+"""What stays between the points of one process: the worker that owns the device, the machine and its roofs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from roofexp.folders import kernel_roots
+from roofexp.machine import Machine, RoofSet
+from roofexp.measure import Progress, Reply, Request
+from roofexp.roofs import Announce, RoofStore
+from roofexp.sweep import write_machine, write_roofs
+from roofexp.timing import TimingSettings
+from roofexp.worker import Worker
+
+
+class Session:
+    """One device of one process."""
+
+    def __init__(self, device: str, config_folders: list[Path]) -> None:
+        self._worker = Worker(device, kernel_roots(config_folders))
+        self._config_folders = config_folders
+        self._stores: dict[str, RoofStore] = {}
+        self._written: set[Path] = set()
+
+    def machine(self, sweep: Path) -> Machine:
+        """Starts the worker if need be. Raises BadInputError when the device asked for is not there."""
+        machine = self._worker.start()
+        if sweep not in self._written:
+            write_machine(sweep, machine)
+            self._written.add(sweep)
+        return machine
+
+    @property
+    def fallback(self) -> str | None:
+        return self._worker.fallback
+
+    def run(self, request: Request, progress: Progress = lambda time_s: None) -> Reply:
+        return self._worker.run(request, progress)
+
+    def roofs(self, config: dict[str, Any], outputs: Path, sweep: Path, announce: Announce) -> RoofSet | None:
+        """The roofs for a point's precision and clock mode: from the store, or measured now."""
+        machine, mode = self.machine(sweep), config["clock"]["mode"]
+        if mode not in self._stores:
+            store = RoofStore(outputs / "roofs", machine, mode, config["roofs"], self._config_folders)
+            self._stores[mode] = store
+            if store.saved_s:
+                announce(f"roofs of this machine are known: {store.saved_s:.0f} s saved")
+        timing = TimingSettings(**config["timing"])
+        found = self._stores[mode].ensure(config["precision"]["name"], timing, self.run, announce)
+        if found:
+            write_roofs(sweep, found)
+        return found
+
+    def stop(self) -> None:
+        self._worker.stop()
+
+
+_SESSIONS: dict[str, Session] = {}
+
+
+def session_for(device: str, config_folders: list[Path]) -> Session:
+    """The process's session for a device. Another device's worker is ended first, so that its memory is free."""
+    if device not in _SESSIONS:
+        stop_sessions()
+        _SESSIONS[device] = Session(device, config_folders)
+    return _SESSIONS[device]
+
+
+def stop_sessions() -> None:
+    for session in _SESSIONS.values():
+        session.stop()
+    _SESSIONS.clear()

@@ -1,0 +1,85 @@
+"""The table at the end of a sweep, and where everything lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from roofexp.point import Point
+from roofexp.progress import rate_text
+from roofexp.units import engineering, percent
+
+ROWS = 40  # a longer sweep shows its first rows; the rest is in points.csv
+
+
+def counts(points: list[Point]) -> dict[str, int]:
+    return {status: sum(point.status == status for point in points) for status in ("ok", "failed", "skipped")}
+
+
+def print_summary(folder: Path, points: list[Point], figures: list[Path], notes: list[str]) -> None:
+    """The verdict of every point, then paths relative to the working folder, then what to do next."""
+    from rich.console import Console
+
+    console = Console(soft_wrap=False)
+    console.print(_table(points[:ROWS], console.width))
+    if len(points) > ROWS:
+        console.print(f"… {len(points) - ROWS} more points in {relative(folder / 'points.csv')}")
+    for line in _lines(folder, points, figures, notes):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _lines(folder: Path, points: list[Point], figures: list[Path], notes: list[str]) -> list[str]:
+    number = counts(points)
+    outcome = f"{number['ok']} ok"
+    for status in ("failed", "skipped"):
+        if number[status]:
+            outcome += f", {number[status]} {status}"
+    lines = [outcome]
+    for point in points:
+        if point.status != "ok":
+            lines.append(f"  {point.status} {point.label} ({' '.join(point.overrides) or 'defaults'}): {point.reason}")
+    for name, message in dict.fromkeys((flag.name, flag.message) for point in points for flag in point.flags):
+        lines.append(f"  ! {name}: {message}")
+        if len(lines) > ROWS:
+            lines.append("  ! … more in points.csv")
+            break
+    lines.append(f"results  {relative(folder)}")
+    lines += [f"figure   {relative(figure)}" for figure in figures if figure.suffix == ".png"]
+    return lines + notes
+
+
+def _table(points: list[Point], width: int) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("kernel", "size", "precision", "time", "rate", "FLOP/B", "bound", "of roof", "flag"):
+        right = name in ("size", "time", "rate", "FLOP/B", "of roof")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for point in points:
+        table.add_row(*_cells(point))
+    return table
+
+
+def _cells(point: Point) -> list[str]:
+    cells = [point.kernel, str(point.size), point.precision]
+    if point.status != "ok" or point.timing is None:
+        return [*cells, "", "", "", point.status, "", point.reason_kind or ""]
+    cells += [engineering(point.timing.median_s, "s"), rate_text(point.flops_per_s, point.bytes_per_s)]
+    place = point.placement
+    if place is None:
+        return [*cells, "", "", "", _flags(point)]
+    intensity = "" if place.intensity_flop_per_byte is None else f"{place.intensity_flop_per_byte:.3g}"
+    fraction = "" if place.fraction is None else f"{percent(place.fraction)} {place.roof}"
+    return [*cells, intensity, place.bound, fraction, _flags(point)]
+
+
+def _flags(point: Point) -> str:
+    return ", ".join(flag.name for flag in point.flags)
+
+
+def relative(path: Path) -> str:
+    """From the working folder where that is shorter."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
