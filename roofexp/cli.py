@@ -11,6 +11,10 @@ from typing import Any
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, BadInputError
 from roofexp.folders import conf_folder
 
+OPTIONS_WITH_VALUE = {
+    *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
+    *("--package", "-p", "--info", "-i", "--cfg", "-c", "--experimental-rerun"),
+}
 TRACEBACKS = "HYDRA_FULL_ERROR"  # set by a user who wants to see them
 
 
@@ -98,5 +102,4 @@ def _follows_no_option(word: str, arguments: list[str]) -> bool:
     """Whether the word is an argument of its own and not the value of an option such as --config-dir."""
     index = arguments.index(word)
     before = arguments[index - 1] if index else ""
-    takes_value = {"--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--info", "-i", "--cfg", "-c", "--experimental-rerun"}
-    return before not in takes_value
+    return before not in OPTIONS_WITH_VALUE

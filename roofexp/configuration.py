@@ -1,4 +1,4 @@
-"""From Hydra's composed configuration to plain data, and kernels that are described in YAML but not composed by Hydra."""
+"""From Hydra's composed configuration to plain data, and kernels in YAML that Hydra did not compose."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from roofexp.configuration import explain, yaml_reason
 from roofexp.errors import BadInputError
 
-OPTIONS = re.compile(r"Available options in '([^']*)':\s*((?:\n\s*\S+)*)")
+OPTIONS = re.compile(r"Available options in '[^']*':((?:\n\t\S+)*)")
 
 
 def explain_refusal(error: BaseException, arguments: list[str]) -> str:
@@ -18,13 +19,15 @@ def explain_refusal(error: BaseException, arguments: list[str]) -> str:
     for found in chain:
         if isinstance(found, BadInputError):
             return str(found)
-        if isinstance(found, OSError):
+        if isinstance(found, OSError) and found.errno is not None:  # Hydra derives a refusal of its own from it
             return f"{found.filename or 'outputs'}: {found.strerror or found}"
         if getattr(found, "problem_mark", None) is not None:
             mark = found.problem_mark  # type: ignore[attr-defined]
             return f"{_file_name(mark.name)}: {yaml_reason(found)}"  # type: ignore[arg-type]
     text = "\n".join(str(found) for found in chain)
-    return _missing_option(text) or _ambiguous(text) or _unknown_key(chain, text) or _refused_value(chain) or _plain(error)
+    return (
+        _missing_option(text) or _ambiguous(text) or _unknown_key(chain, text) or _refused_value(chain) or _plain(error)
+    )
 
 
 def _missing_option(text: str) -> str | None:
@@ -34,7 +37,7 @@ def _missing_option(text: str) -> str | None:
         return None
     group, member = match[1], match[2]
     listed = OPTIONS.search(text)
-    allowed = listed[2].split() if listed else []
+    allowed = listed[1].split() if listed else []
     near = _near(member, allowed)
     return f"{group}={member}: there is no such {group}{near}; available: {', '.join(allowed) or 'none'}"
 
@@ -56,7 +59,39 @@ def _unknown_key(chain: list[BaseException], text: str) -> str | None:
     parent, _, last = key.rpartition(".")
     allowed = _keys_at(parent)
     where = f" of {parent}" if parent else ""
-    return f"{key}: no such key{_near(last, allowed)}; keys{where}: {', '.join(allowed)}"
+    return no_such_key(key, last, where, allowed)
+
+
+def no_such_key(key: str, last: str, where: str, allowed: list[str]) -> str:
+    return f"{key}: no such key{_near(last, allowed)}; keys{where}: {', '.join(allowed) or 'none'}"
+
+
+def unknown_key(config: Any) -> str | None:
+    """A key that was added with ``+`` and that nothing reads: as misleading as a mistyped one."""
+    from omegaconf import DictConfig, OmegaConf
+
+    from roofexp.schema import Config
+
+    def search(found: Any, typed: Any, path: str) -> str | None:
+        allowed = [str(key) for key in typed]
+        for key in found:
+            where = f"{path}.{key}" if path else str(key)
+            if str(key) not in allowed:  # a missing value is a key all the same
+                return no_such_key(where, str(key), f" of {path}" if path else "", sorted(allowed))
+            child = typed._get_node(key)
+            if isinstance(child, DictConfig) and dataclasses.is_dataclass(OmegaConf.get_type(child)):
+                problem = search(found._get_node(key), child, where)
+                if problem:
+                    return problem
+        return None
+
+    return search(_without_hydra(config), OmegaConf.structured(Config), "")
+
+
+def _without_hydra(config: Any) -> Any:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
 
 
 def _refused_value(chain: list[BaseException]) -> str | None:

@@ -23,7 +23,10 @@ def finish(run: Running, interrupted: bool = False) -> int:
     points = collect(run.folder)
     figures: list[Path] = []
     if interrupted:
-        print(f"stopped: {counts(points)['ok']} points are kept; go on with resume={relative(run.folder)}", file=sys.stderr)
+        print(
+            f"stopped: {counts(points)['ok']} points are kept; go on with resume={relative(run.folder)}",
+            file=sys.stderr,
+        )
     run.exit_code = exit_code(points)
     print_summary(run.folder, points, figures, [])
     return run.exit_code

@@ -15,7 +15,7 @@ class HostLoad:
         self._start = _times()
 
     def stop(self) -> float | None:
-        """The share of the whole machine, 0 to 1; None where the interval was too short for the system's clock ticks."""
+        """The share of the whole machine, 0 to 1; None where the interval was too short to tell."""
         if self._start is None:
             return None
         total, busy, own = (after - before for after, before in zip(_times(), self._start, strict=True))

@@ -1,4 +1,4 @@
-"""What the user sees while a sweep runs: one line per finished point, and on a terminal a bar with the point at work."""
+"""What the user sees while a sweep runs: a line per finished point, and on a terminal a bar with the one at work."""
 
 from __future__ import annotations
 

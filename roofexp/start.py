@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from roofexp.devices import parse_device
 from roofexp.errors import BadInputError
+from roofexp.explain import unknown_key
 from roofexp.resume import repeatable, resumed_folder
 from roofexp.running import Running
 from roofexp.sweep import STOP_MARK, describe_sweep, read_sweep, write_sweep
@@ -23,7 +24,10 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     Raises BadInputError for a folder that cannot be written and for a tracking store that cannot be used.
     """
     overrides = list(config.hydra.overrides.task)
-    _check_device(config)
+    problem = unknown_key(config)
+    if problem:
+        raise BadInputError(problem)
+    parse_device(str(config.device))  # refused here once instead of at every point
     _make_writable(folder)
     sweep = _described(config, folder, overrides, plain_run)
     (folder / STOP_MARK).unlink(missing_ok=True)
@@ -56,7 +60,9 @@ def _described(config: DictConfig, folder: Path, overrides: list[str], plain_run
     except ValueError as error:
         raise BadInputError(str(error)) from error
     if sweep and folder.resolve() != resumed_folder():
-        raise BadInputError(f"{folder} holds a sweep already; go on with it by resume={folder}, or choose another name=")
+        raise BadInputError(
+            f"{folder} holds a sweep already; go on with it by resume={folder}, or choose another name="
+        )
     if not sweep:
         sweep = describe_sweep(_name(config), overrides, str(config.tracking.experiment))
         sweep |= {"arguments": repeatable(sys.argv[1:]), "plain_run": plain_run}
@@ -72,11 +78,6 @@ def _name(config: DictConfig) -> str:
         raise BadInputError(f"name: {error}") from error
 
 
-def _check_device(config: DictConfig) -> None:
-    """A device's name is refused here once instead of at every point."""
-    parse_device(str(config.device))
-
-
 def _make_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,9 @@ def _make_writable(folder: Path) -> None:
         probe.write_bytes(b" ")
         probe.unlink()
     except OSError as error:
-        raise BadInputError(f"outputs: {folder} cannot be written ({error.strerror}); choose another: outputs=") from error
+        raise BadInputError(
+            f"outputs: {folder} cannot be written ({error.strerror}); choose another: outputs="
+        ) from error
 
 
 def _open_tracker(config: DictConfig, outputs: Path, sweep: dict[str, Any]) -> Any:
