@@ -1,0 +1,21 @@
+"""z = x + a y"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from roofexp.devices.native import Values, Vector
+from roofexp.devices.native_stream import Stream
+
+
+def build(dtype: np.dtype[Any], params: dict[str, Any], threads: int) -> Callable[..., None]:
+    stream = Stream(dtype, threads, 2, 1, formula, **params)
+    return lambda x, y, z, a: stream.run(z, x, y, a)
+
+
+def formula(builder: ir.IRBuilder, vector: Vector, loaded: list[Values], scalars: Values) -> Values:
+    return [vector.fma(builder, y, scalars[0], x) for x, y in zip(*loaded, strict=True)]
