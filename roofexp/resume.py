@@ -33,7 +33,9 @@ def resumed(arguments: list[str]) -> list[str]:
     except ValueError as error:
         raise BadInputError(str(error)) from error
     if not sweep:
-        raise BadInputError(f"resume={folder}: no sweep.yaml there; name a folder like outputs/gemm/2026-01-31_12-00-00")
+        raise BadInputError(
+            f"resume={folder}: no sweep.yaml there; name a folder like outputs/gemm/2026-01-31_12-00-00"
+        )
     _asked = folder.resolve()
     kept = [word for word in arguments if not word.startswith(PREFIX) and word not in ("-m", "--multirun")]
     if sweep.get("plain_run"):

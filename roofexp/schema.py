@@ -97,7 +97,7 @@ class CudaConfig:
     entry: str = MISSING
     block: Any = 256
     grid: Any = MISSING
-    shared_bytes: int | str = 0  # dynamic shared memory
+    shared_bytes: Any = 0  # dynamic shared memory: bytes or a formula
     arch: str | None = None  # e.g. sm_90a where the code needs it
     args: list[str] | None = None  # operands, scalars, then dimensions, unless said otherwise
     precisions: list[PrecisionName] | None = None
@@ -143,6 +143,7 @@ class PrecisionConfig:
 @dataclass
 class ClockConfig:
     mode: ClockMode = MISSING
+    sample_s: float = 0.02  # between two readings of clocks, power and temperature beside the timing
 
 
 @dataclass

@@ -9,6 +9,7 @@ from roofexp.point import Point
 from roofexp.progress import rate_text
 from roofexp.units import engineering, percent
 
+WIDTH_WITHOUT_TERMINAL = 160
 ROWS = 40  # a longer sweep shows its first rows; the rest is in points.csv
 
 
@@ -20,8 +21,9 @@ def print_summary(folder: Path, points: list[Point], figures: list[Path], notes:
     """The verdict of every point, then paths relative to the working folder, then what to do next."""
     from rich.console import Console
 
-    console = Console(soft_wrap=False)
-    console.print(_table(points[:ROWS], console.width))
+    terminal = Console()
+    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console.print(_table(points[:ROWS]))
     if len(points) > ROWS:
         console.print(f"… {len(points) - ROWS} more points in {relative(folder / 'points.csv')}")
     for line in _lines(folder, points, figures, notes):
@@ -38,23 +40,31 @@ def _lines(folder: Path, points: list[Point], figures: list[Path], notes: list[s
     for point in points:
         if point.status != "ok":
             lines.append(f"  {point.status} {point.label} ({' '.join(point.overrides) or 'defaults'}): {point.reason}")
-    for name, message in dict.fromkeys((flag.name, flag.message) for point in points for flag in point.flags):
-        lines.append(f"  ! {name}: {message}")
-        if len(lines) > ROWS:
-            lines.append("  ! … more in points.csv")
-            break
+    lines += _flag_lines(points)
     lines.append(f"results  {relative(folder)}")
     lines += [f"figure   {relative(figure)}" for figure in figures if figure.suffix == ".png"]
     return lines + notes
 
 
-def _table(points: list[Point], width: int) -> Any:
+def _flag_lines(points: list[Point]) -> list[str]:
+    """Each kind of flag once, with its first message."""
+    found: dict[str, list[str]] = {}
+    for point in points:
+        for flag in point.flags:
+            found.setdefault(flag.name, []).append(f"{point.label}: {flag.message}")
+    return [
+        f"  ! {name}: {messages[0]}" + (f" (and {len(messages) - 1} more)" if len(messages) > 1 else "")
+        for name, messages in found.items()
+    ]
+
+
+def _table(points: list[Point]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("kernel", "size", "precision", "time", "rate", "FLOP/B", "bound", "of roof", "flag"):
         right = name in ("size", "time", "rate", "FLOP/B", "of roof")
-        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
+        table.add_column(name, justify="right" if right else "left", overflow="ellipsis", no_wrap=True)
     for point in points:
         table.add_row(*_cells(point))
     return table

@@ -1,7 +1,7 @@
 """The clock that the cores really hold, from a chain of dependent one-cycle integer operations.
 
-The operating system's figure is what was asked for; the chain's is what was done. It is read beside the timing, on
-every core in use at once, before and after.
+The operating system's figure is what was asked for; the chain's is what was done. It is read beside the timing,
+before and after, on all cores in use at once: how many cores are busy decides how high they clock.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from typing import Any
 from roofexp.point import Clock
 
 CHAIN_ARCHITECTURES = {"x86_64", "AMD64", "aarch64", "arm64"}  # where register add and xor take one cycle each
-SHORT_CYCLES, LONG_CYCLES = 500_000, 3_500_000
-REPEATS = 5
+SHORT_CYCLES, LONG_CYCLES = 400_000, 3_400_000
+MOST_TRIES = 12
+AGREEMENT = 0.005  # of the two fastest tries: an interrupted chain is slower, never faster
+
+ALL_CORES = "dependent chain of one-cycle operations, all cores, before and after"
+ONE_CORE = "dependent chain of one-cycle operations, one core's own time (the others were interrupted)"
 
 
 class CpuClockWatch:
@@ -24,37 +28,59 @@ class CpuClockWatch:
     def __init__(self, load: Callable[[str], Callable[..., Any]], threads: int) -> None:
         self._load = load
         self._threads = threads
-        self._before: float | None = None
+        self._before: tuple[float, str] | None = None
 
     def start(self) -> None:
-        self._before = self.read_hz()
+        self._before = self.read()
 
     def stop(self) -> Clock:
-        after = self.read_hz()
+        after = self.read()
         if self._before is None or after is None:
             return Clock(compute_hz=None, source=f"unknown: no chain of known latency for {platform.machine()}")
-        return Clock(
-            compute_hz=(self._before + after) / 2,
-            before_hz=self._before,
-            after_hz=after,
-            source="dependent chain of one-cycle operations, all cores, before and after",
-        )
+        before_hz, after_hz = self._before[0], after[0]
+        source = ONE_CORE if ONE_CORE in (self._before[1], after[1]) else ALL_CORES
+        return Clock(compute_hz=(before_hz + after_hz) / 2, before_hz=before_hz, after_hz=after_hz, source=source)
 
     def rows(self) -> list[dict[str, float | str | None]]:
         return []
 
-    def read_hz(self) -> float | None:
-        """Cycles over seconds of the slowest core; the difference of two lengths, so that starting the threads
-        does not count. The fastest of a few repeats: an interrupted chain is slower, never faster."""
+    def read(self) -> tuple[float, str] | None:
+        """Hz, and how it was read; None on an architecture without a chain of known latency."""
         if platform.machine() not in CHAIN_ARCHITECTURES:
             return None
+        clock_hz = self._all_cores_hz()
+        if clock_hz is not None:
+            return clock_hz, ALL_CORES
+        return self._one_core_hz(), ONE_CORE
+
+    def _all_cores_hz(self) -> float | None:
+        """Cycles over seconds of the slowest core; the difference of two lengths, so that starting the threads does
+        not count. None when the tries do not agree: other programs took the cores."""
         import numpy
 
         chain, result = self._load("cycles_chain_team"), numpy.zeros(self._threads, numpy.uint64)
-        shortest = {SHORT_CYCLES: float("inf"), LONG_CYCLES: float("inf")}
-        for _ in range(REPEATS):
-            for cycles in shortest:
-                start = time.perf_counter()
-                chain(cycles, result)
-                shortest[cycles] = min(shortest[cycles], time.perf_counter() - start)
-        return (LONG_CYCLES - SHORT_CYCLES) / (shortest[LONG_CYCLES] - shortest[SHORT_CYCLES])
+        short: list[float] = []
+        long: list[float] = []
+        for tried in range(MOST_TRIES):
+            short.append(_seconds(time.perf_counter, lambda: chain(SHORT_CYCLES, result)))
+            long.append(_seconds(time.perf_counter, lambda: chain(LONG_CYCLES, result)))
+            if tried and _agree(short) and _agree(long):
+                return (LONG_CYCLES - SHORT_CYCLES) / (min(long) - min(short))
+        return None
+
+    def _one_core_hz(self) -> float:
+        """On the time that the system gave this thread, which leaves interruptions out."""
+        chain = self._load("cycles_chain")
+        fastest = min(_seconds(time.thread_time, lambda: chain(LONG_CYCLES)) for _ in range(MOST_TRIES))
+        return LONG_CYCLES / fastest
+
+
+def _agree(times: list[float]) -> bool:
+    first, second = sorted(times)[:2]
+    return second <= first * (1 + 4 * AGREEMENT if first < 3e-4 else 1 + AGREEMENT)
+
+
+def _seconds(clock: Callable[[], float], run: Callable[[], Any]) -> float:
+    start = clock()
+    run()
+    return clock() - start

@@ -1,0 +1,130 @@
+"""The NVIDIA GPU as a machine: what the driver says about it. A question without an answer stays unknown."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import Any
+
+from roofexp.devices.nvml import Nvml
+from roofexp.limits import rates_of
+from roofexp.machine import Machine
+
+
+def why_no_cuda(index: int) -> str | None:
+    """Why GPU ``index`` cannot be used, in one line; None when it can."""
+    try:
+        import cupy
+    except ImportError as error:
+        return f"CuPy is not installed ({error}): install roofexp[cuda13] or roofexp[cuda12]"
+    except Exception as error:  # a missing driver library surfaces in many ways
+        return f"CuPy cannot be used ({_first_line(error)})"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return f"no usable GPU ({_first_line(error)})"
+    if index >= count:
+        return f"no GPU with index {index}: {count} visible"
+    return None
+
+
+def open_nvml(index: int) -> Nvml | None:
+    """NVML for a CUDA device; None where the library or the driver is missing."""
+    try:
+        return Nvml(gpu_uuid(index), bus_id(index))
+    except Exception:  # pynvml raises its own kinds, and ImportError
+        return None
+
+
+def gpu_uuid(index: int) -> str:
+    import cupy
+
+    raw = bytes(cupy.cuda.runtime.getDeviceProperties(index)["uuid"]).hex()
+    return f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:32]}"
+
+
+def bus_id(index: int) -> str:
+    import cupy
+
+    return str(cupy.cuda.runtime.deviceGetPCIBusId(index))
+
+
+def architecture(index: int) -> str:
+    """``9.0``"""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(index)
+    return f"{properties['major']}.{properties['minor']}"
+
+
+def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
+    """What is known of this GPU."""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(index)
+    name = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
+    arch, sms = architecture(index), int(properties["multiProcessorCount"])
+    details: dict[str, Any] = {
+        "architecture": arch,
+        "memory_bus_bits": properties.get("memoryBusWidth"),
+        "shared_bytes_per_sm": properties.get("sharedMemPerMultiprocessor"),
+        "ecc": bool(properties.get("ECCEnabled")),
+        "cuda_driver": _cuda_version(cupy.cuda.runtime.driverGetVersion()),
+        "cuda_runtime": _cuda_version(cupy.cuda.runtime.runtimeGetVersion()),
+        **(_managed(nvml) if nvml else {}),
+    }
+    rates = rates_of(arch)
+    unknown = [] if nvml else ["clocks beside the timing, power, temperature: NVML is missing (install nvidia-ml-py)"]
+    unknown += [f"{key}: the driver does not say" for key, value in details.items() if value is None]
+    if rates is None:
+        unknown.append(f"limits: architecture {arch} is not in the table (roofexp/limits.yaml)")
+    memory_hz = details.get("memory_max_hz")
+    limits = {f"flop_per_cycle_{key}": float(value) for key, value in (rates or {}).items()}
+    if memory_hz and details["memory_bus_bits"]:
+        limits["dram_bytes_per_s"] = 2 * memory_hz * details["memory_bus_bits"] / 8
+    identity = repr((gpu_uuid(index), details.get("driver"), details.get("power_limit_w"), details.get("mig")))
+    return Machine(
+        machine_id="gpu-" + hashlib.sha256(identity.encode()).hexdigest()[:10],
+        device="cuda",
+        name=name,
+        units=sms,
+        nominal_hz=details.get("sm_max_hz"),
+        memory_bytes=int(properties["totalGlobalMem"]),
+        cache_bytes={"l1": sms * 256 * 1024 if arch == "9.0" else 0, "l2": int(properties["l2CacheSize"])},
+        kept_levels=["l2"],  # L1 is emptied between launches
+        details=details,
+        limits=limits,
+        unknown=unknown,
+    )
+
+
+def _managed(nvml: Nvml) -> dict[str, Any]:
+    """What NVML says about the GPU's settings. Read only."""
+    limits = nvml.ask("GetPowerManagementLimitConstraints")
+    mig = nvml.ask("GetMigMode")
+    return {
+        "driver": nvml.driver(),
+        "power_limit_w": _scaled(nvml.ask("GetEnforcedPowerLimit"), 1e-3),
+        "power_limit_default_w": _scaled(nvml.ask("GetPowerManagementDefaultLimit"), 1e-3),
+        "power_limit_max_w": limits[1] * 1e-3 if limits else None,
+        "persistence": None if (mode := nvml.ask("GetPersistenceMode")) is None else bool(mode),
+        "mig": None if mig is None else bool(mig[0]),
+        "sm_max_hz": _scaled(nvml.ask("GetMaxClockInfo", 1), 1e6),
+        "memory_max_hz": _scaled(nvml.ask("GetMaxClockInfo", 2), 1e6),
+        "pcie_generation": nvml.ask("GetCurrPcieLinkGeneration"),
+        "pcie_width": nvml.ask("GetCurrPcieLinkWidth"),
+    }
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    return value * factor if isinstance(value, (int, float)) else None
+
+
+def _first_line(error: Exception) -> str:
+    with contextlib.suppress(IndexError):
+        return str(error).strip().splitlines()[0]
+    return type(error).__name__

@@ -1,0 +1,168 @@
+"""What NVIDIA's management library says beside a measurement: clocks, power, temperature, what holds clocks back.
+
+A question that this GPU or driver does not answer gives None, and stops no other question. NVML's SM clock is what was
+asked for, not what the SMs hold: the cycle counter says that (see cuda_clock).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+Row = dict[str, float | str | None]
+
+# Bits of the clocks' event reasons (nvml.h). The first and the second are no throttling.
+REASONS = {
+    0x1: "idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake",
+    0x100: "display_clock_setting",
+}
+NOT_THROTTLING = 0x1 | 0x2 | 0x100
+
+# Fields that accumulate the time lost to each cause (nvml.h), in ns.
+THROTTLE_FIELDS = {
+    "throttled_power_s": 74,
+    "throttled_sw_thermal_s": 269,
+    "throttled_hw_thermal_s": 270,
+    "throttled_power_brake_s": 271,
+}
+
+
+def decode_reasons(mask: int) -> list[str]:
+    """The names of a mask's bits; unknown bits in hexadecimal."""
+    names = [name for bit, name in REASONS.items() if mask & bit]
+    rest = mask & ~sum(REASONS)
+    return names + ([hex(rest)] if rest else [])
+
+
+def is_throttling(mask: int) -> bool:
+    """Whether something other than idling or a setting holds the clocks back."""
+    return bool(mask & ~NOT_THROTTLING)
+
+
+class Nvml:
+    """One GPU, found by UUID or else by bus address: NVML counts GPUs in another order than CUDA."""
+
+    def __init__(self, uuid: str, bus_id: str) -> None:
+        import pynvml
+
+        self._nvml = pynvml
+        pynvml.nvmlInit()
+        try:
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        except pynvml.NVMLError:
+            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(bus_id)
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """NVML's answer to ``nvmlDevice<name>``; None where it has none."""
+        function = getattr(self._nvml, f"nvmlDevice{name}", None)
+        if function is None:
+            return None
+        try:
+            return function(self._handle, *arguments)
+        except self._nvml.NVMLError:
+            return None
+
+    def driver(self) -> str | None:
+        try:
+            return str(self._nvml.nvmlSystemGetDriverVersion())
+        except self._nvml.NVMLError:
+            return None
+
+    def row(self) -> Row:
+        """One sample, SI units."""
+        mask = self.reasons()
+        return {
+            "nvml_sm_hz": _scaled(self.ask("GetClockInfo", self._nvml.NVML_CLOCK_SM), 1e6),
+            "nvml_memory_hz": _scaled(self.ask("GetClockInfo", self._nvml.NVML_CLOCK_MEM), 1e6),
+            "power_w": _scaled(self.ask("GetPowerUsage"), 1e-3),
+            "temperature_c": _scaled(self.ask("GetTemperature", self._nvml.NVML_TEMPERATURE_GPU), 1.0),
+            "event_reasons": None if mask is None else " ".join(decode_reasons(mask)) or "none",
+        }
+
+    def reasons(self) -> int | None:
+        mask = self.ask("GetCurrentClocksEventReasons")
+        return self.ask("GetCurrentClocksThrottleReasons") if mask is None else mask
+
+    def energy_j(self) -> float | None:
+        """Since the driver was loaded."""
+        return _scaled(self.ask("GetTotalEnergyConsumption"), 1e-3)
+
+    def throttled_s(self) -> dict[str, float]:
+        """Accumulated seconds lost to each cause; a field that the device does not have is missing."""
+        values = self.ask("GetFieldValues", list(THROTTLE_FIELDS.values()))
+        if values is None:
+            return {}
+        found = {}
+        for name, value in zip(THROTTLE_FIELDS, values, strict=True):
+            if value.nvmlReturn == 0:
+                found[name] = value.value.ullVal * 1e-9
+        return found
+
+    def processes(self) -> int | None:
+        """Other programs that compute on this GPU."""
+        listed = self.ask("GetComputeRunningProcesses")
+        return None if listed is None else len(listed)
+
+
+class NvmlSampler:
+    """Takes a row every ``every_s`` in a thread, from start to stop, and the counters' differences."""
+
+    def __init__(self, nvml: Nvml, every_s: float, now: Callable[[], float] = time.perf_counter) -> None:
+        self._nvml = nvml
+        self._every_s = every_s
+        self._now = now
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._start_s = 0.0
+        self._energy_j: float | None = None
+        self._throttled: dict[str, float] = {}
+        self.rows: list[Row] = []
+
+    def start(self) -> None:
+        self._start_s = self._now()
+        self._energy_j = self._nvml.energy_j()
+        self._throttled = self._nvml.throttled_s()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> Row:
+        """The summary: means over the samples, counters' differences over the time between."""
+        self._stop.set()
+        if self._thread:
+            self._thread.join()
+        self.rows.append(self._row())
+        seconds = self._now() - self._start_s
+        summary: Row = {"sampled_s": seconds}
+        for key in ("nvml_sm_hz", "nvml_memory_hz", "power_w", "temperature_c"):
+            values = [float(row[key]) for row in self.rows if isinstance(row[key], (int, float))]
+            summary[key] = sum(values) / len(values) if values else None
+        reasons = {str(row["event_reasons"]) for row in self.rows if row["event_reasons"] is not None}
+        summary["event_reasons"] = " ".join(sorted({word for text in reasons for word in text.split()})) or None
+        after = self._nvml.throttled_s()
+        summary |= {name: after[name] - before for name, before in self._throttled.items() if name in after}
+        energy_j = self._nvml.energy_j()
+        if seconds > 0.2 and energy_j is not None and self._energy_j is not None:  # the counter moves every 0.1 s or so
+            summary["energy_j"] = energy_j - self._energy_j
+        return summary
+
+    def _sample(self) -> None:
+        while True:
+            self.rows.append(self._row())
+            if self._stop.wait(self._every_s):
+                return
+
+    def _row(self) -> Row:
+        return {"at_s": round(self._now() - self._start_s, 6), **self._nvml.row()}
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    return float(value) * factor if isinstance(value, (int, float)) else None
