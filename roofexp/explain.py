@@ -22,8 +22,8 @@ def explain_refusal(error: BaseException, arguments: list[str]) -> str:
         if isinstance(found, OSError) and found.errno is not None:  # Hydra derives a refusal of its own from it
             return f"{found.filename or 'outputs'}: {found.strerror or found}"
         if getattr(found, "problem_mark", None) is not None:
-            mark = found.problem_mark  # type: ignore[attr-defined]
-            return f"{_file_name(mark.name)}: {yaml_reason(found)}"  # type: ignore[arg-type]
+            mark = found.problem_mark
+            return f"{_file_name(mark.name)}: {yaml_reason(found)}"
     text = "\n".join(str(found) for found in chain)
     return (
         _missing_option(text) or _ambiguous(text) or _unknown_key(chain, text) or _refused_value(chain) or _plain(error)
@@ -97,7 +97,7 @@ def _without_hydra(config: Any) -> Any:
 def _refused_value(chain: list[BaseException]) -> str | None:
     """A wrong type or a value outside its set, with the key it was meant for."""
     for found in reversed(chain):
-        key, message = getattr(found, "full_key", None), explain(found)  # type: ignore[arg-type]
+        key, message = getattr(found, "full_key", None), explain(found)
         if key and ("could not be converted" in message or "expected one of" in message or "nvalid" in message):
             return f"{key}: {message.removeprefix(f'{key}: ')}"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Callable
@@ -74,10 +75,11 @@ class Bench:
         except MemoryError as error:
             reply = Reply(status="failed", reason_kind="out of memory", reason=_one_line(error), poisoned=True)
         except Exception as error:  # whatever else a kernel or a library raises: this point fails, the others go on
+            known = self.device.explain(error)
             reply = Reply(
                 status="failed",
-                reason_kind="error",
-                reason=_one_line(error),
+                reason_kind=known.kind if known else "error",
+                reason=str(known) if known else _one_line(error),
                 detail=traceback.format_exc(),
                 poisoned=True,
             )
@@ -92,7 +94,7 @@ class Bench:
         loaded = device.load(kernel, implementation, request.seed)
         try:
             check = loaded.check()
-            floor_s, watch, load = self.floor_s(request.cold), device.clock_watch(), HostLoad()
+            floor_s, watch, load = self.floor_s(request.cold), device.clock_watch(request.clock), HostLoad()
 
             def timed_part_begins() -> None:
                 watch.start()
@@ -104,7 +106,8 @@ class Bench:
             others = load.stop()
             clock = watch.stop()
         finally:
-            loaded.release()
+            with contextlib.suppress(Exception):  # a broken context refuses even this; its error was raised already
+                loaded.release()
         flags = flags + _quiet_flags(others, request.timing, device.kind) + _clock_flags(clock, request.timing)
         extra: dict[str, float | str | None] = {**clock.extra, "host_others_share": others}
         return Reply(

@@ -45,6 +45,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     params: dict[str, Any] = {}
     ceiling_of: str | None = None
     cause: str | None = None
+    limit: str | None = None  # the rate in the machine's limits; the precision's own unless said, e.g. bf16_tensor
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,7 +224,7 @@ def _single(outcome: Outcome, machine: Machine) -> Roof:
     assert rate
     if benchmark.kind == "launch":
         return Roof(name=benchmark.name, kind="launch", rate=rate, compute_hz=clock)
-    rates = machine.limit(f"flop_per_cycle_{benchmark.precision}")
+    rates = machine.limit(f"flop_per_cycle_{benchmark.limit or benchmark.precision}")
     limit = rates * machine.units * clock if rates and machine.units and clock else None
     return Roof(
         name=benchmark.name,

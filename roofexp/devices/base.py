@@ -5,8 +5,9 @@ Devices live in the worker process only. A method that finds the device unusable
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
+from roofexp.errors import FailedError
 from roofexp.kernel import Kernel
 from roofexp.machine import Machine
 from roofexp.point import Check, Clock
@@ -83,7 +84,13 @@ class Device(Protocol):
         """What an empty launch measures as, taken in the same way as the kernel's time."""
         ...
 
-    def clock_watch(self) -> ClockWatch: ...
+    def clock_watch(self, settings: dict[str, Any]) -> ClockWatch:
+        """``settings`` is the clock group of the configuration."""
+        ...
+
+    def explain(self, error: Exception) -> FailedError | None:
+        """What an exception of this device's own kind means; None for any other."""
+        ...
 
     def flush_bytes(self) -> int | None:
         """Size of the buffer that flushes the caches; None when the cache sizes are unknown."""

@@ -14,7 +14,7 @@ from roofexp.devices.calls import compile_call
 from roofexp.devices.checking import check_result, poison
 from roofexp.devices.cpu_clock import CpuClockWatch
 from roofexp.devices.cpu_machine import cores_in_use, describe_cpu
-from roofexp.errors import BadInputError, SkippedError
+from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.folders import find_kernel_file
 from roofexp.kernel import Kernel, Operand
 from roofexp.machine import Machine
@@ -92,7 +92,7 @@ class CpuDevice:
             times.append(_time(empty, 1 if cold else 100))
         return sorted(times)[len(times) // 2]
 
-    def clock_watch(self) -> CpuClockWatch:
+    def clock_watch(self, settings: dict[str, Any]) -> CpuClockWatch:
         return CpuClockWatch(lambda name: self.load_function(f"roofs/clock.py:{name}", "the clock"), len(self.cores))
 
     def flush_bytes(self) -> int | None:
@@ -114,6 +114,9 @@ class CpuDevice:
             buffer, result = numpy.ones(size // 8), numpy.zeros(len(self.cores))
             self._flush = lambda: flush(buffer, result)
         self._flush()
+
+    def explain(self, error: Exception) -> FailedError | None:
+        return None
 
     def close(self) -> None:
         self._flush = None

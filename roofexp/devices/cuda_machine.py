@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 from roofexp.devices.nvml import Nvml
-from roofexp.limits import rates_of
+from roofexp.limits import architecture_rates
 from roofexp.machine import Machine
 
 
@@ -73,13 +73,15 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
         "cuda_runtime": _cuda_version(cupy.cuda.runtime.runtimeGetVersion()),
         **(_managed(nvml) if nvml else {}),
     }
-    rates = rates_of(arch)
+    rates = architecture_rates(arch, name)
     unknown = [] if nvml else ["clocks beside the timing, power, temperature: NVML is missing (install nvidia-ml-py)"]
     unknown += [f"{key}: the driver does not say" for key, value in details.items() if value is None]
     if rates is None:
         unknown.append(f"limits: architecture {arch} is not in the table (roofexp/limits.yaml)")
     memory_hz = details.get("memory_max_hz")
-    limits = {f"flop_per_cycle_{key}": float(value) for key, value in (rates or {}).items()}
+    limits = {f"flop_per_cycle_{key}": float(value) for key, value in (rates.flop if rates else {}).items()}
+    if rates:
+        limits["l1_bytes_per_cycle"] = float(rates.l1_bytes)
     if memory_hz and details["memory_bus_bits"]:
         limits["dram_bytes_per_s"] = 2 * memory_hz * details["memory_bus_bits"] / 8
     identity = repr((gpu_uuid(index), details.get("driver"), details.get("power_limit_w"), details.get("mig")))
@@ -90,7 +92,7 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
         units=sms,
         nominal_hz=details.get("sm_max_hz"),
         memory_bytes=int(properties["totalGlobalMem"]),
-        cache_bytes={"l1": sms * 256 * 1024 if arch == "9.0" else 0, "l2": int(properties["l2CacheSize"])},
+        cache_bytes={"l1": sms * int(properties["sharedMemPerMultiprocessor"]), "l2": int(properties["l2CacheSize"])},
         kept_levels=["l2"],  # L1 is emptied between launches
         details=details,
         limits=limits,

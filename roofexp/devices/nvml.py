@@ -89,8 +89,11 @@ class Nvml:
         }
 
     def reasons(self) -> int | None:
-        mask = self.ask("GetCurrentClocksEventReasons")
-        return self.ask("GetCurrentClocksThrottleReasons") if mask is None else mask
+        for question in ("GetCurrentClocksEventReasons", "GetCurrentClocksThrottleReasons"):
+            mask = self.ask(question)  # the second is the name that older drivers know
+            if mask is not None:
+                return int(mask)
+        return None
 
     def energy_j(self) -> float | None:
         """Since the driver was loaded."""
@@ -143,7 +146,7 @@ class NvmlSampler:
         seconds = self._now() - self._start_s
         summary: Row = {"sampled_s": seconds}
         for key in ("nvml_sm_hz", "nvml_memory_hz", "power_w", "temperature_c"):
-            values = [float(row[key]) for row in self.rows if isinstance(row[key], (int, float))]
+            values = [value for row in self.rows if isinstance(value := row[key], float)]
             summary[key] = sum(values) / len(values) if values else None
         reasons = {str(row["event_reasons"]) for row in self.rows if row["event_reasons"] is not None}
         summary["event_reasons"] = " ".join(sorted({word for text in reasons for word in text.split()})) or None

@@ -1,0 +1,140 @@
+"""Times on the GPU by CUDA events, with the host kept out.
+
+A gate kernel holds the stream while everything is queued, so that no launch waits for the host; many short launches
+are replayed as one graph. Around the timed part, outside it, every SM notes its cycle counter and the time: their
+quotient is the clock that was really held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from roofexp.devices.cuda_code import load_module
+
+GATE_TIMEOUT_NS = 2_000_000_000  # the gate opens by itself: a queue that never gets there must not hang the GPU
+MARKS = 512  # pairs of marks kept before they are read back
+CLOCK_BLOCKS_PER_SM = 4
+
+Launch = Callable[[], Any]
+
+
+class CudaStopwatch:
+    """One per device; all launches go to its stream."""
+
+    def __init__(self, sms: int, l2_bytes: int, roots: list[Path], arch: str, cache: Path | None) -> None:
+        import cupy
+        import numpy
+
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._sms = sms
+        load = load_module("roofs/timing.cu", arch, {}, roots, cache, "the stopwatch")
+        self._gate, self._mark = load.get_function("gate"), load.get_function("mark_clock")
+        self._sweep, self._empty = load.get_function("sweep_cache"), load.get_function("empty")
+        memory = cupy.cuda.alloc_pinned_memory(4)
+        self._released = numpy.frombuffer(memory, numpy.int32, 1)
+        self._released_address = numpy.uint64(memory.ptr)
+        self._marks = cupy.zeros((MARKS, 2, sms, 2), cupy.uint64)
+        self._used = 0
+        self._cycles, self._seconds = 0.0, 0.0
+        self._flush_buffer = cupy.zeros(2 * l2_bytes // 4, cupy.float32)
+        self._sink = cupy.zeros(1, cupy.float32)
+        self._events = cupy.cuda.Event(), cupy.cuda.Event()
+
+    def seconds(self, queue: Launch, flush: bool = False) -> float:
+        """What ``queue`` puts on the stream takes on the GPU, from its first start to its last end."""
+        start, end = self._events
+        with self.stream:
+            if flush:
+                self.flush()
+            self._close_gate()
+            before = self._slot()
+            self._note(before, 0)
+            start.record(self.stream)
+            queue()
+            end.record(self.stream)
+            self._note(before, 1)
+            self._released[0] = 1
+        end.synchronize()
+        import cupy
+
+        return float(cupy.cuda.get_elapsed_time(start, end)) * 1e-3
+
+    def flush(self) -> None:
+        """Reads twice the size of L2: whatever was in it is gone, and nothing is left that must be written back."""
+        import numpy
+
+        count = numpy.int64(self._flush_buffer.size // 4)
+        self._sweep((self._sms * 8,), (256,), (self._flush_buffer, count, self._sink))
+
+    def graph(self, launch: Launch, launches: int) -> Launch:
+        """``launches`` launches captured as one graph."""
+        import cupy
+
+        with self.stream:
+            self.stream.begin_capture(cupy.cuda.runtime.streamCaptureModeThreadLocal)
+            try:
+                for _ in range(launches):
+                    launch()
+            finally:
+                captured = self.stream.end_capture()
+            captured.upload(self.stream)
+        self.stream.synchronize()
+        return lambda: captured.launch(self.stream)
+
+    def renew_stream(self) -> None:
+        """A stream on which a capture failed cannot be used again."""
+        import cupy
+
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def empty_launch(self) -> None:
+        self._empty((1,), (32,), ())
+
+    def reset_clock(self) -> None:
+        """Forgets what was marked; the clock of a new timed part begins."""
+        self._used, self._cycles, self._seconds = 0, 0.0, 0.0
+
+    def clock_hz(self) -> float | None:
+        """Cycles over seconds of all timed parts since the last reset, the mean of the SMs."""
+        self._read_marks()
+        return self._cycles / self._seconds if self._seconds else None
+
+    def _close_gate(self) -> None:
+        import numpy
+
+        self._released[0] = 0
+        self._gate((1,), (1,), (self._released_address, numpy.int64(GATE_TIMEOUT_NS)))
+
+    def _slot(self) -> int:
+        if self._used == MARKS:
+            self.stream.synchronize()
+            self._read_marks()
+        self._used += 1
+        return self._used - 1
+
+    def _note(self, slot: int, side: int) -> None:
+        blocks = self._sms * CLOCK_BLOCKS_PER_SM
+        self._mark((blocks,), (32,), (self._marks[slot, side],))
+
+    def _read_marks(self) -> None:
+        if self._used:
+            marks = self._marks[: self._used].get(stream=self.stream).astype("int64")
+            self.stream.synchronize()
+            cycles, seconds = summed_marks(marks)
+            self._cycles += cycles
+            self._seconds += seconds
+            self._marks.fill(0)
+            self._used = 0
+
+
+def summed_marks(marks: Any) -> tuple[float, float]:
+    """Cycles and seconds over all pairs of marks (pair, before/after, SM, cycles/nanoseconds) in which an SM was met
+    on both sides; an SM that no block ran on left zeros."""
+    before, after = marks[:, 0], marks[:, 1]
+    met = (before[..., 1] > 0) & (after[..., 1] > before[..., 1]) & (after[..., 0] > before[..., 0])
+    difference = (after - before)[met]
+    if not len(difference):
+        return 0.0, 0.0
+    return float(difference[:, 0].sum()), float(difference[:, 1].sum()) * 1e-9
