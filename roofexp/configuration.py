@@ -64,7 +64,7 @@ def load_kernel(
     )
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> str:
     """OmegaConf's error as one line: what, where, and what is allowed."""
     message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     key = getattr(error, "full_key", None)
@@ -82,7 +82,7 @@ def _load(name: str, folders: list[Path]) -> Any:
     raise BadInputError(f"no {name}.yaml in: {', '.join(str(folder) for folder in folders)}")
 
 
-def yaml_reason(error: Exception) -> str:
+def yaml_reason(error: BaseException) -> str:
     """What is wrong with a YAML file, and on which line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if problem and mark:

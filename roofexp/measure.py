@@ -94,6 +94,7 @@ class Bench:
         loaded = device.load(kernel, implementation, request.seed)
         try:
             check = loaded.check()
+            device.wake()
             floor_s, watch, load = self.floor_s(request.cold), device.clock_watch(request.clock), HostLoad()
 
             def timed_part_begins() -> None:

@@ -80,6 +80,10 @@ class Device(Protocol):
         compile, naming file and line."""
         ...
 
+    def wake(self) -> None:
+        """Brings an idle device to its working clock; called between the check and the warm-up."""
+        ...
+
     def timer_floor_s(self, cold: bool) -> float:
         """What an empty launch measures as, taken in the same way as the kernel's time."""
         ...

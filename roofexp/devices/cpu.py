@@ -50,6 +50,9 @@ class CpuDevice:
                 reasons.append(reason)
         raise SkippedError("; ".join(reasons) or f"{kernel.name} has no code for the CPU")
 
+    def wake(self) -> None:
+        """The check has kept the cores busy already."""
+
     def bytes_needed(self, kernel: Kernel) -> int:
         """Operands, first values of inout operands, float64 copies, the reference and one temporary of its size."""
         operands = sum(operand.bytes * (2 if operand.role == "inout" else 1) for operand in kernel.operands)

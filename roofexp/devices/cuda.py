@@ -71,6 +71,9 @@ class CudaDevice:
             return f"{kernel.name} is written for {only}, this GPU is {self._arch}"
         return None
 
+    def wake(self) -> None:
+        self.stopwatch.wake()
+
     def bytes_needed(self, kernel: Kernel) -> int:
         """Operands (inout ones twice), float64 copies, references and their temporaries, the flush buffer."""
         operands = sum(operand.bytes * (2 if operand.role == "inout" else 1) for operand in kernel.operands)

@@ -16,6 +16,7 @@ from roofexp.devices.cuda_code import load_module
 GATE_TIMEOUT_NS = 2_000_000_000  # the gate opens by itself: a queue that never gets there must not hang the GPU
 MARKS = 512  # pairs of marks kept before they are read back
 CLOCK_BLOCKS_PER_SM = 4
+WAKE_READINGS, WAKE_FLUSHES = 200, 100  # about 5 ms each
 
 Launch = Callable[[], Any]
 
@@ -100,6 +101,17 @@ class CudaStopwatch:
         """Cycles over seconds of all timed parts since the last reset, the mean of the SMs."""
         self._read_marks()
         return self._cycles / self._seconds if self._seconds else None
+
+    def wake(self) -> None:
+        """Work until the clock is steady: an idle GPU takes up to a second to raise it."""
+        readings: list[float] = []
+        for _ in range(WAKE_READINGS):
+            self.reset_clock()
+            self.seconds(lambda: [self.flush() for _ in range(WAKE_FLUSHES)])
+            readings = [*readings[-2:], self.clock_hz() or 0.0]
+            if len(readings) == 3 and max(readings) <= 1.01 * min(readings):
+                break
+        self.reset_clock()
 
     def _close_gate(self) -> None:
         import numpy

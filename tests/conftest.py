@@ -1,0 +1,54 @@
+"""What the tests share: the program run as a user runs it, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+QUICK = ["timing=quick", "timing.budget_s=0.05", "timing.warmup_s=0.02", "tracking=none", "roofs=none", "device=cpu"]
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled kernels are kept for the whole run of the tests."""
+    return Path(os.environ.get("ROOFEXP_TEST_CACHE") or tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def program(tmp_path: Path, cache_folder: Path) -> Run:
+    """``program("size=8")`` is ``python -m roofexp size=8`` in a fresh folder; quick settings unless ``bare``."""
+
+    def run(
+        *arguments: str, bare: bool = False, module: str = "roofexp", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        words = list(arguments) if bare else [*QUICK, *arguments]
+        return subprocess.run(
+            [sys.executable, "-m", module, *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_folder), **environment},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+
+    return run
+
+
+@pytest.fixture
+def sweep_folder(tmp_path: Path) -> Callable[[], Path]:
+    """The newest sweep folder that the program wrote."""
+
+    def newest() -> Path:
+        folders = [file.parent for file in (tmp_path / "outputs").glob("*/*/sweep.yaml")]
+        assert folders, "no sweep was written"
+        return max(folders, key=lambda folder: folder.name)
+
+    return newest

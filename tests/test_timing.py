@@ -1,0 +1,124 @@
+"""When a measurement stops, and what it says about itself."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from roofexp.statistics import median, median_interval, quantile
+from roofexp.timing import TimingSettings, drift, measure
+
+SETTINGS = TimingSettings(
+    name="test", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,
+    drift=0.03, noise=0.10, timer_floors=3.0, busy=0.1, timeout_s=60.0,
+)  # fmt: skip
+
+
+class FakeKernel:
+    """A kernel on a clock of its own: ``time_of(launches so far)`` seconds a launch, ``delay()`` added per interval."""
+
+    method = "fake"
+
+    def __init__(self, time_of, delay=lambda: 0.0) -> None:
+        self.clock_s = 0.0
+        self.launches = 0
+        self.restored = 0
+        self._time_of = time_of
+        self._delay = delay
+
+    def now(self) -> float:
+        return self.clock_s
+
+    def run_hot(self, launches: int) -> float:
+        seconds = 0.0
+        for _ in range(launches):
+            seconds += self._time_of(self.launches)
+            self.launches += 1
+        seconds += self._delay()
+        self.clock_s += seconds + 1e-5
+        return seconds
+
+    def run_cold(self) -> float:
+        return self.run_hot(1)
+
+    def restore(self) -> None:
+        self.restored += 1
+
+
+def flags(kernel: FakeKernel, settings: TimingSettings = SETTINGS, cold: bool = False, floor_s: float | None = None):
+    timing, samples, found = measure(kernel, settings, cold, floor_s, now=kernel.now)
+    return timing, samples, {flag.name for flag in found}
+
+
+def test_a_timer_that_adds_microseconds_does_not_spoil_a_short_kernel() -> None:
+    noise = random.Random(1)
+    kernel = FakeKernel(lambda n: 2e-6, lambda: noise.uniform(0, 20e-6))
+    timing, samples, _ = flags(kernel)
+    assert timing.median_s == pytest.approx(2e-6, rel=0.05)
+    assert samples.launches_per_sample >= 400
+
+
+def test_first_launches_are_not_in_the_samples() -> None:
+    kernel = FakeKernel(lambda n: 1e-4 * (1 + 4 * math.exp(-n / 20)))
+    timing, _, found = flags(kernel)
+    assert timing.p95_s == pytest.approx(1e-4, rel=0.03)
+    assert found == set()
+
+
+def test_a_steady_kernel_stops_early_and_a_noisy_one_uses_its_budget() -> None:
+    steady, _, _ = flags(FakeKernel(lambda n: 1e-3))
+    assert steady.samples == SETTINGS.min_samples
+    noise = random.Random(2)
+    noisy, _, found = flags(FakeKernel(lambda n: 1e-3 * noise.uniform(1, 3)))
+    assert noisy.samples > 500
+    assert "noisy" in found
+
+
+def test_a_long_kernel_gets_three_samples_and_its_range_as_interval() -> None:
+    timing, samples, _ = flags(FakeKernel(lambda n: 5.0))
+    assert timing.samples == 3
+    assert (timing.low_s, timing.high_s) == (min(samples.time_s), max(samples.time_s))
+
+
+def test_a_slowing_kernel_is_drifting() -> None:
+    _, _, found = flags(FakeKernel(lambda n: 1e-3 * (1 + n / 200)), cold=True)
+    assert "drifting" in found
+
+
+def test_a_time_near_the_timers_floor_is_too_short() -> None:
+    assert "too short" in flags(FakeKernel(lambda n: 5e-6), floor_s=2e-6)[2]
+    assert "too short" not in flags(FakeKernel(lambda n: 5e-5), floor_s=2e-6)[2]
+
+
+def test_cold_samples_are_single_launches() -> None:
+    timing, samples, _ = flags(FakeKernel(lambda n: 2e-6), cold=True)
+    assert samples.launches_per_sample == 1
+    assert timing.median_s == pytest.approx(2e-6)
+
+
+def test_inout_operands_are_renewed_before_they_run_away() -> None:
+    kernel = FakeKernel(lambda n: 1e-6)
+    flags(kernel)
+    assert kernel.restored >= kernel.launches // 2000
+
+
+def test_statistics_by_hand() -> None:
+    assert median([1, 2, 3]) == 2
+    assert median([1, 2, 3, 4]) == 2.5
+    assert quantile([0, 10], 0.05) == 0.5
+    assert median_interval([1.0, 2.0, 3.0]) == (1.0, 3.0)
+    # n = 100: ranks 40 and 61 (Le Boudec, table A.1)
+    assert median_interval([float(rank) for rank in range(1, 101)]) == (40.0, 61.0)
+    assert drift([1.0] * 5) == 0.0
+    assert drift([1.0] * 10 + [1.1] * 10 + [1.2] * 10) == pytest.approx(0.2)
+
+
+def test_the_interval_covers_the_median_as_often_as_it_says() -> None:
+    draw = random.Random(3)
+    hits = 0
+    for _ in range(1000):
+        low, high = median_interval(sorted(draw.expovariate(1.0) for _ in range(40)))
+        hits += low <= 0.6931 <= high
+    assert 930 <= hits <= 985
