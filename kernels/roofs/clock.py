@@ -13,7 +13,7 @@ from roofexp.devices.native import I64, Arguments, Team, Values, counted_loop
 PAIRS = 64  # of an addition and an exclusive or, per pass of the loop
 
 
-def _emit(builder: ir.IRBuilder, thread: ir.Value, arguments: Arguments) -> None:
+def emit_chain(builder: ir.IRBuilder, thread: ir.Value, arguments: Arguments) -> None:
     """The two constants are known at run time only, and sit in registers: some processors take no time at all for
     additions of a number that stands in the instruction."""
     results, passes, added, mixed = (arguments.integer(index) for index in range(1, 5))
@@ -31,7 +31,7 @@ def _emit(builder: ir.IRBuilder, thread: ir.Value, arguments: Arguments) -> None
 
 @functools.cache
 def _team(threads: int) -> Team:
-    return Team(_emit, threads)
+    return Team(emit_chain, threads)
 
 
 def cycles_chain_team(cycles: int, result: np.ndarray[Any, Any]) -> None:

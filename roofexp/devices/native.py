@@ -198,6 +198,8 @@ class Worker:
 
 def _target_machine(cpu: str | None, triple: str | None) -> Any:
     if cpu and triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
         return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
     target = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
