@@ -1,0 +1,1 @@
+"""Hardware counters: reading what ncu prints, and what its metrics mean."""

@@ -1,0 +1,94 @@
+"""Numbers as ncu prints them: grouped or not, with a decimal point or a decimal comma, or missing.
+
+The rule, decided once per file. A number that can be read in one way only is evidence: ``1,309,471.30`` and ``0.5``
+for the decimal point, ``1.234,5`` and ``0,5`` for the decimal comma. The convention with more evidence is used for the
+whole file. ``1,234`` or ``1.234`` alone can be read both ways: without any evidence in the file ncu's own default
+holds (comma groups thousands, point is decimal) and a note says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+MISSING = frozenset(
+    {"", "-", "n/a", "na", "nan", "+nan", "-nan", "nan(ind)", "-nan(ind)", "inf", "+inf", "-inf", "none", "null"}
+)
+_GROUPS = "'\u2019 \u00a0\u202f_"  # apostrophes, the spaces of French and Swiss locales, underscore
+_INSTANCES = re.compile(r"^(\S+) \(.*\)$")  # "12 (3; 4; 5)": the value of the launch, then of each instance
+_AMBIGUOUS = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}$")
+
+
+class Convention(msgspec.Struct, frozen=True):
+    """``decimal`` is the point or the comma; ``note`` says what a reader must know about the choice."""
+
+    decimal: str
+    note: str | None = None
+
+
+def choose_convention(tokens: Iterable[str]) -> Convention:
+    """The way in which the numbers of one file are written."""
+    votes = {".": 0, ",": 0}
+    examples: dict[str, str] = {}
+    ambiguous: str | None = None
+    for token in tokens:
+        decimal = _evidence(token)
+        if decimal is not None:
+            votes[decimal] += 1
+            examples.setdefault(decimal, token.strip())
+        elif ambiguous is None and _AMBIGUOUS.match(token.strip()):
+            ambiguous = token.strip()
+    if votes["."] and votes[","]:
+        winner = "," if votes[","] > votes["."] else "."
+        loser = "." if winner == "," else ","
+        return Convention(winner, f"numbers are written in two ways; {examples[loser]!r} and its like are left out")
+    if votes[","]:
+        return Convention(",")
+    if ambiguous is None or votes["."]:
+        return Convention(".")
+    return Convention(
+        ".", f"{ambiguous!r} can be read in two ways; taken as {parse_number(ambiguous, Convention('.'))}"
+    )
+
+
+def parse_number(text: str, convention: Convention) -> float | None:
+    """The number, an int where it is written as one; None for what ncu prints when it has no value.
+
+    Raises ValueError for text that is no number in this convention.
+    """
+    token = _bare(text)
+    if token.lower() in MISSING:
+        return None
+    if not _pattern(convention.decimal).match(token):
+        raise ValueError(f"{text!r} is not a number")
+    plain = re.sub(f"[{re.escape(_other(convention.decimal) + _GROUPS)}]", "", token)
+    plain = plain.replace(convention.decimal, ".")
+    return int(plain) if re.fullmatch(r"[+-]?\d+", plain) else float(plain)
+
+
+def _bare(text: str) -> str:
+    token = text.strip()
+    instances = _INSTANCES.match(token)
+    return instances.group(1) if instances else token
+
+
+def _other(decimal: str) -> str:
+    return "," if decimal == "." else "."
+
+
+@functools.cache
+def _pattern(decimal: str) -> re.Pattern[str]:
+    group = f"[{re.escape(_other(decimal) + _GROUPS)}]"
+    grouped = rf"[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}}"  # groups of two are Indian
+    fraction = rf"(?:{re.escape(decimal)}\d*)?"
+    return re.compile(rf"^[+-]?(?:{grouped}|\d+){fraction}(?:[eE][+-]?\d+)?$")
+
+
+def _evidence(text: str) -> str | None:
+    """The decimal sign that this token proves, or None when it proves nothing."""
+    token = _bare(text)
+    readable = [sign for sign in ".," if ("." in token or "," in token) and _pattern(sign).match(token)]
+    return readable[0] if len(readable) == 1 else None
