@@ -6,15 +6,15 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import Any
 
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, BadInputError
 from roofexp.folders import conf_folder
 
 OPTIONS_WITH_VALUE = {
     *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
-    *("--package", "-p", "--info", "-i", "--cfg", "-c", "--experimental-rerun"),
+    *("--package", "-p", "--cfg", "-c", "--experimental-rerun"),
 }
+OPTIONS_WITH_OPTIONAL_VALUE = {"--info", "-i"}
 TRACEBACKS = "HYDRA_FULL_ERROR"  # set by a user who wants to see them
 
 
@@ -48,9 +48,8 @@ def run(arguments: list[str]) -> int:
 def _invoke(arguments: list[str]) -> int:
     from roofexp.resume import resumed
 
-    arguments = resumed(arguments)
+    arguments = in_order(resumed(arguments))
     sys.argv = ["roofexp", *arguments]
-    _check_names(arguments)
     signal.signal(signal.SIGTERM, _terminated)
     try:
         _hydra()
@@ -91,15 +90,24 @@ def _terminated(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _check_names(arguments: list[Any]) -> None:
-    """A bare word is a frequent slip (``gemm`` for ``kernel=gemm``): Hydra's message would not say so."""
-    for word in arguments:
-        if not word.startswith(("-", "~", "+")) and "=" not in word and _follows_no_option(word, arguments):
+def in_order(arguments: list[str]) -> list[str]:
+    """Options first, then overrides: Hydra refuses overrides on both sides of an option.
+
+    Raises BadInputError for a bare word: a frequent slip (``gemm`` for ``kernel=gemm``) that Hydra's message does
+    not explain.
+    """
+    options: list[str] = []
+    overrides: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word in OPTIONS_WITH_VALUE:
+            options += [word, *([value] if (value := next(words, None)) is not None else [])]
+        elif word.startswith("-"):
+            options.append(word)
+        elif "=" in word or word.startswith(("~", "+")):
+            overrides.append(word)
+        elif options and options[-1] in OPTIONS_WITH_OPTIONAL_VALUE:
+            options.append(word)
+        else:
             raise BadInputError(f"{word!r} is not understood; write key=value, e.g. kernel={word}")
-
-
-def _follows_no_option(word: str, arguments: list[str]) -> bool:
-    """Whether the word is an argument of its own and not the value of an option such as --config-dir."""
-    index = arguments.index(word)
-    before = arguments[index - 1] if index else ""
-    return before not in OPTIONS_WITH_VALUE
+    return options + overrides

@@ -1,0 +1,189 @@
+"""A sweep from its command to its files, as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import QUICK, ROOT
+
+
+def records(folder: Path) -> list[dict]:
+    files = sorted(folder.glob("*/point.json"), key=lambda file: int(file.parent.name))
+    return [json.loads(file.read_text()) for file in files]
+
+
+def test_a_sweep_writes_everything_that_it_measured(program, sweep_folder) -> None:
+    done = program("kernel=vadd", "size=1000,100000", "-m")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = sweep_folder()
+    for record in records(folder):
+        assert record["status"] == "ok"
+        assert record["check"]["error"] <= record["check"]["tolerance"]
+        assert record["timing"]["p5_s"] <= record["timing"]["median_s"] <= record["timing"]["p95_s"]
+        assert record["clock"]["compute_hz"] > 1e8
+        samples = list(csv.DictReader((folder / f"{record['job']}/samples.csv").open()))
+        assert len(samples) == record["timing"]["samples"]
+        assert (folder / f"{record['job']}/.hydra/overrides.yaml").is_file()
+    rows = list(csv.DictReader((folder / "points.csv").open()))
+    assert [row["size"] for row in rows] == ["1000", "100000"]
+    assert all(float(row["time_s"]) > 0 for row in rows)
+    sweep = yaml.safe_load((folder / "sweep.yaml").read_text())
+    assert sweep["overrides"][-1] == "size=1000,100000"
+    assert sweep["machines"]
+
+
+def test_a_sweep_names_no_host_and_no_path(program, sweep_folder, tmp_path: Path) -> None:
+    program("kernel=vadd", "size=1000", "-m")
+    for file in [sweep_folder() / "sweep.yaml", sweep_folder() / "0/point.json", sweep_folder() / "points.csv"]:
+        assert os.uname().nodename not in file.read_text()
+        assert str(tmp_path) not in file.read_text()
+
+
+def test_a_plain_run_lies_as_a_sweep_of_one_does(program, sweep_folder) -> None:
+    program("kernel=vadd", "size=1000")
+    plain = sweep_folder()
+    assert (plain / "0/point.json").is_file()
+    assert (plain / "points.csv").is_file()
+    time.sleep(1)
+    program("kernel=vadd", "size=1000", "-m")
+    assert {path.name for path in sweep_folder().iterdir()} == {path.name for path in plain.iterdir()} | {
+        "multirun.yaml"
+    }
+
+
+def test_one_store_wherever_jobs_run(program, tmp_path: Path) -> None:
+    program("kernel=vadd", "size=1000,2000", "hydra.job.chdir=true", "-m")
+    assert len(list((tmp_path / "outputs").glob("vadd/*/*/point.json"))) == 2
+    assert not list(tmp_path.glob("outputs/**/outputs"))
+
+
+def test_values_that_follow_one_another_make_no_grid(program, sweep_folder) -> None:
+    program("kernel=gemm", "size=16,32", "kernel.shape.k=${size}", "hydra.sweep.subdir=${kernel.name}_${size}", "-m")
+    assert {path.parent.name for path in sweep_folder().glob("*/point.json")} == {"gemm_16", "gemm_32"}
+    assert len((sweep_folder() / "points.csv").read_text().splitlines()) == 3
+
+
+def test_users_bring_kernels_without_touching_the_program(program, tmp_path: Path, sweep_folder) -> None:
+    (tmp_path / "mine/kernel").mkdir(parents=True)
+    (tmp_path / "mine/kernels").mkdir()
+    (tmp_path / "mine/kernel/double.yaml").write_text(
+        "name: double\nsize: 1000\nshape: {n: '${size}'}\noperands:\n  x: {shape: [n], role: in}\n"
+        "  y: {shape: [n], role: out}\nwork: {flops: n, bytes: 2*n*itemsize}\nreference: 2*x\n"
+        "precisions: [fp32]\ncpu: {function: 'double.py:double'}\n"
+    )
+    (tmp_path / "mine/kernels/double.py").write_text("def double(x, y):\n    y[:] = 2 * x\n")
+    done = program("--config-dir", "mine", "kernel=double")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert records(sweep_folder())[0]["work"]["flops"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "telling"),
+    [
+        ("y[:] = 3 * x", "wrong result", "off by"),
+        ("y[: len(y) // 2] = 2 * x[: len(y) // 2]", "wrong result", "unwritten"),
+        ("y[:] = float('nan')", "wrong result", "NaN"),
+        ("import os; os.kill(os.getpid(), 11)", "crash", "SIGSEGV"),
+        ("import os; os.kill(os.getpid(), 9)", "out of memory", "memory"),
+        ("import time; time.sleep(60)", "timeout", "time"),
+        ("raise MemoryError('no more')", "out of memory", "no more"),
+        ("raise RuntimeError('broken')", "error", "broken"),
+    ],
+)
+def test_a_bad_kernel_costs_its_own_point_only(program, tmp_path: Path, sweep_folder, body, kind, telling) -> None:
+    (tmp_path / "mine/kernel").mkdir(parents=True)
+    (tmp_path / "mine/kernels").mkdir()
+    (tmp_path / "mine/kernel/bad.yaml").write_text(
+        "name: bad\nsize: 1000\nshape: {n: '${size}'}\noperands:\n  x: {shape: [n], role: in}\n"
+        "  y: {shape: [n], role: out}\nwork: {flops: n, bytes: 2*n*itemsize}\nreference: 2*x\n"
+        "precisions: [fp32]\ncpu: {function: 'bad.py:bad'}\n"
+    )
+    (tmp_path / "mine/kernels/bad.py").write_text(
+        f"def bad(x, y):\n    y[:] = 2 * x\n    if len(x) == 13:\n        y[:] = float('nan')\n        {body}\n"
+    )
+    done = program("--config-dir", "mine", "kernel=bad", "size=12,13,14", "timing.timeout_s=10", "-m")
+    found = records(sweep_folder())
+    assert [record["status"] for record in found] == ["ok", "failed", "ok"], done.stdout + done.stderr
+    assert found[1]["reason_kind"] == kind
+    assert telling in found[1]["reason"]
+    assert "timing" not in found[1] or found[1]["timing"] is None
+    assert done.returncode == 1
+
+
+def test_resume_measures_only_what_is_missing(program, sweep_folder, tmp_path: Path, cache_folder: Path) -> None:
+    sizes = ",".join(str(1000 + step) for step in range(12))
+    words = [
+        *QUICK,
+        "kernel=vadd",
+        f"size={sizes}",
+        "timing.min_samples=5",
+        "timing.budget_s=0.3",
+        "timing.target=1e-9",
+        "-m",
+    ]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "roofexp", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_folder)},
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("outputs/*/*/*/point.json"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    folder = sweep_folder()
+    kept = {record["job"]: record["point_id"] for record in records(folder)}
+    assert 4 <= len(kept) < 12
+    done = program(f"resume={folder.relative_to(tmp_path)}", bare=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = records(folder)
+    assert [record["job"] for record in after] == list(range(12))
+    assert all(record["point_id"] == kept[record["job"]] for record in after if record["job"] in kept)
+    assert [record["size"] for record in after] == [1000 + step for step in range(12)]
+    assert len((folder / "points.csv").read_text().splitlines()) == 13
+
+
+def test_ctrl_c_keeps_what_was_measured(sweep_folder, tmp_path: Path, cache_folder: Path) -> None:
+    words = [*QUICK, "kernel=vadd", "size=range(1000,1050)", "timing.budget_s=0.3", "timing.target=1e-9", "-m"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "roofexp", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_folder)},
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("outputs/*/*/*/point.json"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130, errors
+    assert "resume=" in errors
+    assert (sweep_folder() / "points.csv").is_file()
+
+
+def test_joblib_processes_share_one_sweep(program, sweep_folder) -> None:
+    done = program("kernel=vadd", "size=1000,2000,3000", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "-m")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [record["status"] for record in records(sweep_folder())] == ["ok"] * 3
+    assert len({record["sweep_id"] for record in records(sweep_folder())}) == 1
+    assert "3 ok" in done.stdout
+
+
+def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, sweep_folder) -> None:
+    from roofexp.devices.cuda_machine import why_no_cuda
+
+    if why_no_cuda(0) is None:
+        pytest.skip("this machine has a GPU")
+    named = program("kernel=vadd", "size=1000", "device=cuda")
+    assert named.returncode == 1
+    assert "device=cuda: " in named.stdout
+    auto = program("kernel=vadd", "size=1001", "device=auto")
+    assert auto.returncode == 0
+    assert "device: " in auto.stdout
