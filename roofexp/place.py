@@ -142,8 +142,8 @@ def _check(items: list[Item], launches: list[Launch]) -> None:
     metrics = list(dict.fromkeys(name for launch in launches for name in launch.metrics))
     shown = ", ".join(metrics[:_NAMES_SHOWN]) + (" ..." if len(metrics) > _NAMES_SHOWN else "")
     raise BadInputError(
-        f"nothing to place: {len(launches)} launches of {_names(launches)}, but neither FLOPs nor DRAM traffic nor "
-        f"a time among their metrics ({shown or 'none'}); ask ncu for {', '.join(request('9.0', 'basic', 'fp32'))}"
+        f"nothing to place: {_names(launches)} found (launches: {len(launches)}), but neither FLOPs nor DRAM traffic "
+        f"nor a time among their metrics ({shown or 'none'}); ask ncu for {', '.join(request('9.0', 'basic', 'fp32'))}"
     )
 
 

@@ -59,19 +59,26 @@ def parse_number(text: str, convention: Convention) -> float | None:
 
     Raises ValueError for text that is no number in this convention.
     """
-    token = _bare(text)
+    token = text.strip()
+    if token.isdigit():
+        return int(token)
+    token = _bare(token)
     if token.lower() in MISSING:
         return None
     if not _pattern(convention.decimal).match(token):
         raise ValueError(f"{text!r} is not a number")
-    plain = re.sub(f"[{re.escape(_other(convention.decimal) + _GROUPS)}]", "", token)
-    plain = plain.replace(convention.decimal, ".")
-    return int(plain) if re.fullmatch(r"[+-]?\d+", plain) else float(plain)
+    plain = token.translate(_ungroup(convention.decimal)).replace(convention.decimal, ".")
+    return int(plain) if plain.lstrip("+-").isdigit() else float(plain)
+
+
+@functools.cache
+def _ungroup(decimal: str) -> dict[int, None]:
+    return dict.fromkeys(map(ord, _other(decimal) + _GROUPS))
 
 
 def _bare(text: str) -> str:
     token = text.strip()
-    instances = _INSTANCES.match(token)
+    instances = _INSTANCES.match(token) if " (" in token else None
     return instances.group(1) if instances else token
 
 
@@ -90,5 +97,7 @@ def _pattern(decimal: str) -> re.Pattern[str]:
 def _evidence(text: str) -> str | None:
     """The decimal sign that this token proves, or None when it proves nothing."""
     token = _bare(text)
-    readable = [sign for sign in ".," if ("." in token or "," in token) and _pattern(sign).match(token)]
+    if "." not in token and "," not in token:
+        return None
+    readable = [sign for sign in ".," if _pattern(sign).match(token)]
     return readable[0] if len(readable) == 1 else None

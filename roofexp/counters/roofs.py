@@ -7,7 +7,14 @@ import functools
 import msgspec
 
 from roofexp.counters.counts import Counts
-from roofexp.limits import MachineLimits, architecture_rates, find_rate, load_machine_limits, machine_names
+from roofexp.limits import (
+    MachineLimits,
+    architecture_rates,
+    bandwidth_envelope,
+    find_rate,
+    load_machine_limits,
+    machine_names,
+)
 from roofexp.point import Flag
 
 
@@ -34,8 +41,8 @@ def choose_roofs(counts: Counts, machine: MachineLimits | None) -> ReportRoofs:
             compute_flops_per_s=machine.peak_flops_per_s(kind, counts.sm_hz) if kind else None,
             bandwidth_bytes_per_s=machine.dram_roof_bytes_per_s,
             clock_known=counts.sm_hz is not None,
-            source=machine.name,
-            flags=_mismatch(counts, machine),
+            source=_source(machine),
+            flags=[*_mismatch(counts, machine), *_incomplete(machine)],
         )
     return ReportRoofs(
         precision=kind,
@@ -63,6 +70,22 @@ def _own_peak(counts: Counts, kind: str) -> float | None:
     rates = architecture_rates(counts.architecture, counts.device_name) if counts.architecture else None
     rate = find_rate(rates.flop, kind) if rates else None
     return rate * counts.sm_count * counts.sm_hz if rate and counts.sm_count else None
+
+
+def _source(machine: MachineLimits) -> str:
+    """The name of the card, and the mix that set its roof where that was measured."""
+    if not machine.dram_mixes_bytes_per_s:
+        return machine.name
+    return f"{machine.name} (measured, {bandwidth_envelope(machine.dram_mixes_bytes_per_s).mix})"
+
+
+def _incomplete(machine: MachineLimits) -> list[Flag]:
+    """A measured DRAM roof that has not seen every access mix may be too low."""
+    if not machine.dram_mixes_bytes_per_s:
+        return []
+    envelope = bandwidth_envelope(machine.dram_mixes_bytes_per_s)
+    said = f"the dram roof is that of {envelope.mix} alone; {', '.join(envelope.missing)} were not measured"
+    return [Flag("incomplete roof", said)] if envelope.missing else []
 
 
 def _mismatch(counts: Counts, machine: MachineLimits) -> list[Flag]:

@@ -57,8 +57,11 @@ class UnknownUnitError(ValueError):
 def convert(value: float, unit: str) -> tuple[float, str]:
     """The value in SI and the SI unit; whole numbers stay whole. Raises UnknownUnitError."""
     factor, base = to_base(unit)
-    scaled = Fraction(str(value)) * factor  # the decimal that was printed, not its binary neighbour
-    return (int(scaled) if isinstance(value, int) and scaled.denominator == 1 else float(scaled)), base
+    if factor == 1:
+        return value, base
+    if isinstance(value, int):
+        return (value * factor.numerator if factor.denominator == 1 else value / factor.denominator), base
+    return float(Fraction(str(value)) * factor), base  # the decimal that was printed, not its binary neighbour
 
 
 @functools.cache
