@@ -176,7 +176,7 @@ def roof_code(device: CpuDevice, step: str, vector: Vector, chains: int, cpu: st
         (DOUBLE, 32, 10, "znver3", "vfmadd[0-9]+pd", "ymm"),
         (SINGLE, 32, 10, "haswell", "vfmadd[0-9]+ps", "ymm"),
         (DOUBLE, 64, 20, "skylake-avx512", "vfmadd[0-9]+pd", "zmm"),
-        (SINGLE, 64, 20, "znver5", "vfmadd[0-9]+ps", "zmm"),
+        (SINGLE, 64, 20, "icelake-server", "vfmadd[0-9]+ps", "zmm"),
     ],
 )
 def test_fma_roof_is_nothing_but_fused_multiply_adds(
