@@ -246,18 +246,17 @@ def test_clock_chain_runs_on_every_thread(device: CpuDevice) -> None:
 
 
 def test_clock_chain_takes_time_in_proportion(device: CpuDevice) -> None:
+    """The shortest times of a machine that others use too; they only get better."""
     chain = load(device, "roofs/clock.py", "cycles_chain")
-
-    def shortest(cycles: int) -> float:
-        chain(cycles)
-        times = []
-        for _ in range(20):
+    shortest = {204_800: float("inf"), 2_048_000: float("inf")}
+    chain(128)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not 9 < shortest[2_048_000] / shortest[204_800] < 10.5:
+        for cycles in shortest:
             start = time.perf_counter()
             chain(cycles)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    assert 6 < shortest(2_048_000) / shortest(204_800) < 11
+            shortest[cycles] = min(shortest[cycles], time.perf_counter() - start)
+    assert 9 < shortest[2_048_000] / shortest[204_800] < 10.5
 
 
 def test_no_kernel_file_hides_a_module_of_the_language(device: CpuDevice) -> None:

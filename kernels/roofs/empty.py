@@ -5,21 +5,23 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import get_num_threads
 
-from roofexp.devices.native import Arguments, Team
+from roofexp.devices.native import Arguments, Worker, run_team
 
 
 def empty() -> None:
-    """On all threads."""
-    _team(get_num_threads()).run()
+    """The parallel region of all threads, also where that is only one."""
+    worker, words = _prepared()
+    run_team(worker.address, words, get_num_threads())
 
 
 @functools.cache
-def _team(threads: int) -> Team:
-    return Team(_return, threads)
+def _prepared() -> tuple[Worker, np.ndarray[Any, Any]]:
+    return Worker(_return_at_once), np.zeros(1, np.int64)
 
 
-def _return(builder: ir.IRBuilder, thread: ir.Value, words: Arguments) -> Any:
-    """The worker returns at once."""
+def _return_at_once(builder: ir.IRBuilder, thread: ir.Value, words: Arguments) -> None:
+    pass

@@ -6,6 +6,7 @@ generator. The parallel region is numba's, the one that every other CPU kernel i
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -207,13 +208,15 @@ def _target_machine(cpu: str | None, triple: str | None) -> Any:
 
 
 class Team:
-    """One worker on ``threads`` threads (0: all that numba has)."""
+    """One worker on ``threads`` threads (0: all that numba has). One thread alone is the caller, without a parallel
+    region."""
 
     def __init__(self, emit: Emit, threads: int = 0) -> None:
         self.worker = Worker(emit)
         self.threads = threads or get_num_threads()
         self._words = np.zeros(WORDS, np.int64)
         self._numbers = self._words.view(np.float64)
+        self._alone = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self.worker.address)
 
     def run(self, *arguments: Any) -> None:
         """Word 0 is the number of threads, then ``arguments``: arrays as addresses, whole numbers, and
@@ -227,7 +230,10 @@ class Team:
                 words[index] = argument
             else:
                 self._numbers[index] = argument
-        run_team(self.worker.address, words, self.threads)
+        if self.threads == 1:
+            self._alone(0, words.__array_interface__["data"][0])
+        else:
+            run_team(self.worker.address, words, self.threads)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
