@@ -216,6 +216,7 @@ def test_nvtx_ranges_and_the_kernels_own_name() -> None:
         ("hello\nworld\n", r"none of ncu's tables.*hello \| world"),
         ('"ID","Kernel Name","dram__bytes.sum"\n', "no row below it"),
         ('"#","Address","Source","Warp Stall Sampling"\n"1","0x1","MOV"\n', "source page"),
+        ('"ID","Kernel Name","Metric Name"\n"0","k","dram__bytes.sum"\n', "none of ncu's tables"),
         ('{"schemaVersion": 1, "traceEvents": []}', "trace of the PyTorch profiler"),
     ],
 )
@@ -244,3 +245,10 @@ def test_kernels_with_commas_quotes_and_templates_keep_their_names() -> None:
     names = ['void a::k<float, (int)3>(T1 *, "x")', "k(int, int)"]
     launches = read_report(wide([{BYTES: "1"}, {BYTES: "2"}], {BYTES: "byte"}, names=names), "report")
     assert [launch.kernel for launch in launches] == names
+
+
+def test_binary_reports_are_told_by_their_content(tmp_path: Path) -> None:
+    file = tmp_path / "report.csv"
+    file.write_bytes(b"NVR\0\1\2")
+    with pytest.raises(BadInputError, match=r"binary.*\.ncu-rep"):
+        read_report_file(file)

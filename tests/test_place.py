@@ -370,7 +370,7 @@ def fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_ncu_rep_is_imported_through_ncu(place: Any, fake_ncu: Any, tmp_path: Path) -> None:
     called = fake_ncu(f'cat "{DATA / "rl05_copy_raw.csv"}"')
     report = tmp_path / "report.ncu-rep"
-    report.write_bytes(b"NVTXT")
+    report.write_bytes(b"x")
     (copy,) = place(report)
     assert copy["dram_bytes"] == 2147483648
     arguments = called.read_text().split("\n")

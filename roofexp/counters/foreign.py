@@ -13,7 +13,6 @@ FOREIGN = [
     (("Source", "Address"), f"ncu's source page, which has no launches; export the raw page: {EXPORT}"),
     (("clocks", "pstate"), "a log of nvidia-smi"),
     (("traceEvents",), "a trace of the PyTorch profiler or Chrome, which has times but no counters"),
-    (("NVTXT",), "an .ncu-rep report; give it that ending, so that it is imported through ncu"),
 ]
 _SHOWN = 3
 _WIDTH = 100

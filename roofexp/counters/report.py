@@ -23,6 +23,7 @@ from roofexp.counters.table import Contents, Row, Table, read_contents
 from roofexp.counters.units import UnknownUnitError, convert, to_base
 from roofexp.errors import BadInputError
 
+_SNIFFED = 4096  # bytes looked at to tell text from binary
 _VALUE_COLUMNS = {"long": "Metric Value", "summary": "Average"}
 
 
@@ -32,6 +33,8 @@ def read_report_file(path: Path) -> list[Launch]:
         data = path.read_bytes()
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read ({error.strerror})") from error
+    if b"\0" in data[:_SNIFFED] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise BadInputError(f"{path}: a binary file, not CSV; a report of ncu needs the ending .ncu-rep to be imported")
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     return read_report(data.decode(encoding, errors="replace"), str(path))
 
@@ -78,8 +81,10 @@ def _read_wide(table: Table, index: int, convention: Convention, where: str) -> 
 
 
 def _read_long(table: Table, index: int, convention: Convention, where: str) -> list[Launch]:
-    """Rows belong together by process and launch number; in a summary, by process, kernel and configuration."""
-    keys = ("Process ID", "ID") if table.layout == "long" else ("Process ID", "Kernel Name", "Block Size", "Grid Size")
+    """Rows belong together by host, process and launch number; in a summary, by process, kernel and configuration."""
+    keys = ["Host Name", "Process ID", "ID"]
+    if table.layout == "summary":
+        keys = ["Host Name", "Process ID", "Kernel Name", "Block Size", "Grid Size"]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in table.rows:
         groups.setdefault(tuple(row.get(key, "") for key in keys), []).append(row)

@@ -100,9 +100,17 @@ def _header(line: str) -> tuple[str, list[str]] | None:
     for text in (line, unfinished):
         for delimiter in (",", ";", "\t"):
             names = [name.strip() for name in _cells(text, delimiter)]
-            if "Kernel Name" in names and len(names) > 2 and ("ID" in names or "Invocations" in names):
+            if _heads_launches(set(names)):
                 return delimiter, names
     return None
+
+
+def _heads_launches(names: set[str]) -> bool:
+    """Whether these columns name launches and give each metric a value."""
+    if "Metric Name" in names:
+        values = names & {"Metric Value", "Average"}
+        return bool(values) and {"Kernel Name", "Metric Unit"} <= names
+    return {"Kernel Name", "ID"} <= names and len(names) > 2
 
 
 def _table(names: list[str], line: int) -> Table:
