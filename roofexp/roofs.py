@@ -32,7 +32,7 @@ TOO_HIGH = 1.02  # of the limit: the clock or the table of rates must be wrong
 TOO_LOW = 0.90  # of the limit: published, with a flag
 
 
-class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry of the list: which kernel, at which size, and which roof it belongs to."""
 
     name: str

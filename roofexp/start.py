@@ -33,7 +33,7 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     (folder / STOP_MARK).unlink(missing_ok=True)
     total = 1 if plain_run else count_jobs(config)
     outputs = Path(config.hydra.runtime.cwd) / config.outputs
-    return Running(folder, sweep, total, _open_tracker(config, outputs, sweep))
+    return Running(folder, sweep, total, _open_tracker(config, folder, outputs, sweep))
 
 
 def count_jobs(config: DictConfig) -> int | None:
@@ -90,6 +90,20 @@ def _make_writable(folder: Path) -> None:
         ) from error
 
 
-def _open_tracker(config: DictConfig, outputs: Path, sweep: dict[str, Any]) -> Any:
-    """The live mirror; None with tracking off."""
-    return None
+def _open_tracker(config: DictConfig, folder: Path, outputs: Path, sweep: dict[str, Any]) -> Any:
+    """The live mirror in MLflow. A store that is down does not stop a measurement; one that cannot work does, now."""
+    from roofexp.tracking import SafeTracker, TrackingError, open_store
+
+    settings = config.tracking
+    if settings.store.name == "off":
+        return SafeTracker(None, folder)
+    try:
+        tracker = open_store(settings.store.name, settings.uri, settings.experiment, outputs)
+    except TrackingError as error:
+        if isinstance(error, BadInputError):
+            raise
+        print(f"tracking: {error}; measuring goes on, mirror later with python -m roofexp.track {folder}")
+        return SafeTracker(None, folder)
+    safe = SafeTracker(tracker, folder)
+    safe.start_sweep(sweep)
+    return safe

@@ -29,7 +29,7 @@ class CudaStopwatch:
         import numpy
 
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._sms = sms
+        self._sms = numpy.int64(sms)
         load = load_module("roofs/timing.cu", arch, {}, roots, cache, "the stopwatch")
         self._gate, self._mark = load.get_function("gate"), load.get_function("mark_clock")
         self._sweep, self._empty = load.get_function("sweep_cache"), load.get_function("empty")
@@ -128,7 +128,7 @@ class CudaStopwatch:
 
     def _note(self, slot: int, side: int) -> None:
         blocks = self._sms * CLOCK_BLOCKS_PER_SM
-        self._mark((blocks,), (32,), (self._marks[slot, side],))
+        self._mark((blocks,), (32,), (self._marks[slot, side], self._sms))
 
     def _read_marks(self) -> None:
         if self._used:

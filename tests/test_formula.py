@@ -1,0 +1,40 @@
+"""Formulas are arithmetic only, and an error names the place and the unknown name."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofexp.errors import BadInputError
+from roofexp.formula import evaluate, evaluate_count, names_in
+
+
+def test_arithmetic() -> None:
+    assert evaluate("2*m*n*k", {"m": 2, "n": 3, "k": 4}, "here") == 48
+    assert evaluate("ceil(n / block)", {"n": 1000, "block": 256}, "here") == 4
+    assert evaluate(7, {}, "here") == 7
+    assert names_in("2*n + ceil(k / tile)") == {"n", "k", "tile"}
+
+
+@pytest.mark.parametrize(
+    ("formula", "telling"),
+    [
+        ("2*q", "unknown name 'q'"),
+        ("open('x')", "unknown function 'open'"),
+        ("n.__class__", "is not a formula"),
+        ("2*", "is not a formula"),
+        ("n/0", "cannot be computed"),
+        ("__import__('os')", "unknown function"),
+        ("n + 'a'", "cannot be computed"),
+    ],
+)
+def test_an_error_says_where_and_what(formula: str, telling: str) -> None:
+    with pytest.raises(BadInputError, match=r"file\.yaml: work\.flops") as caught:
+        evaluate(formula, {"n": 4}, "file.yaml: work.flops")
+    assert telling in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("formula", ["n/3", "0 - n", "n*1e400", "'four'"])
+def test_a_count_is_a_whole_number_that_is_not_negative(formula: str) -> None:
+    with pytest.raises(BadInputError):
+        evaluate_count(formula, {"n": 4}, "here")

@@ -1,0 +1,141 @@
+"""Roofs from benchmarks: envelopes, ceilings, self-checks, and when they are measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roofexp.configuration import load_kernel
+from roofexp.errors import BadInputError
+from roofexp.folders import conf_folder
+from roofexp.machine import Machine, Roof
+from roofexp.measure import Reply, Request
+from roofexp.point import Clock, Timing
+from roofexp.roofs import Benchmark, Outcome, RoofStore, assemble, plan
+from roofexp.timing import TimingSettings
+from tests.test_timing import SETTINGS
+
+MACHINE = Machine(
+    machine_id="m1", device="cpu", name="test", units=2, nominal_hz=None, memory_bytes=None,
+    cache_bytes={"l1": 2**16, "l2": 2**20}, kept_levels=["l1", "l2"], limits={"flop_per_cycle_fp32": 32.0},
+)  # fmt: skip
+
+
+def outcome(kind: str, rate: float | None, hz: float = 1e9, **fields: object) -> Outcome:
+    benchmark = Benchmark(name=str(fields.pop("name", "x")), kind=kind, kernel="k", precision="fp32", **fields)
+    return Outcome(benchmark=benchmark, rate=rate, compute_hz=hz, problem=None if rate else "out of memory")
+
+
+def bandwidth(mixes: dict[str, float | None]) -> Roof:
+    (roof,) = assemble([outcome("bandwidth", rate, level="dram", mix=mix) for mix, rate in mixes.items()], MACHINE)
+    return roof
+
+
+def test_a_bandwidth_roof_is_the_envelope_of_its_mixes() -> None:
+    roof = bandwidth({"copy": 3.20e12, "triad": 3.30e12, "read": 3.70e12, "write": 3.50e12})
+    assert roof.rate == 3.70e12
+    assert roof.mixes["triad"] == 3.30e12
+    assert roof.incomplete is None
+    assert 3.55e12 / roof.rate == pytest.approx(0.959, abs=0.001)
+
+
+def test_a_missing_mix_makes_the_roof_incomplete_not_lower_in_silence() -> None:
+    roof = bandwidth({"triad": 3.30e12, "read": None})
+    assert roof.rate == 3.30e12
+    assert roof.incomplete == "not measured: read (out of memory)"
+
+
+def test_a_compute_roof_is_kept_per_cycle_with_its_limit() -> None:
+    (roof,) = assemble([outcome("compute", 60e9)], MACHINE)
+    assert roof.per_cycle == 30.0
+    assert roof.limit == 64e9
+    assert roof.incomplete is None
+    assert roof.at(2e9) == 120e9
+
+
+@pytest.mark.parametrize(("rate", "telling"), [(50e9, "only 78%"), (70e9, "109%")])
+def test_a_roof_that_fails_its_check_says_so(rate: float, telling: str) -> None:
+    (roof,) = assemble([outcome("compute", rate)], MACHINE)
+    assert telling in str(roof.incomplete)
+
+
+def test_benchmarks_follow_the_precision_and_the_levels_of_the_machine() -> None:
+    entries = {
+        "fma": {"kind": "compute", "kernel": "roofs/fma", "precisions": ["fp64", "fp32"]},
+        "one_thread": {"kind": "compute", "kernel": "roofs/fma", "precisions": ["fp64"], "ceiling_of": "fma"},
+        "l3_read": {"kind": "bandwidth", "level": "l3", "mix": "read", "kernel": "roofs/read"},
+        "launch": {"kind": "launch", "kernel": "roofs/empty", "precision": "fp64"},
+    }
+    assert [b.name for b in plan(entries, "fp32", {"dram", "l1"})] == ["fp32 fma", "launch"]
+    assert [b.ceiling_of for b in plan(entries, "fp64", {"dram", "l3"})] == [None, "fp64 fma", None, None]
+    with pytest.raises(BadInputError, match="conf/roofs: fma"):
+        plan({"fma": {"kind": "compute", "kernel": "roofs/fma", "precisions": ["fp64"], "sise": 3}}, "fp64", set())
+
+
+def store(folder: Path, machine: Machine = MACHINE, **config: object) -> RoofStore:
+    values = {"policy": "measure", "budget_s": 0.1, "cpu": {
+        "fma": {"kind": "compute", "kernel": "roofs/fma", "precisions": ["fp64", "fp32"]},
+        "launch": {"kind": "launch", "kernel": "roofs/empty", "precision": "fp64"},
+    }}  # fmt: skip
+    return RoofStore(folder, machine, "observe", {**values, **config}, [conf_folder()])
+
+
+class Runs:
+    """Stands in for the worker; counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, request: Request) -> Reply:
+        self.asked.append(f"{request.kernel.name} {request.kernel.precision}")
+        timing = Timing(
+            median_s=0.01, p5_s=0.01, p95_s=0.01, low_s=0.01, high_s=0.01, samples=10, launches_per_sample=1,
+            warmup_s=0.0, floor_s=None, method="",
+        )  # fmt: skip
+        return Reply(status="ok", timing=timing, clock=Clock(compute_hz=1e9))
+
+
+def ensure(found: RoofStore, precision: str, timing: TimingSettings = SETTINGS) -> list[str]:
+    runs = Runs()
+    found.ensure(precision, timing, runs, lambda line: None)
+    return runs.asked
+
+
+def test_roofs_are_measured_once_and_again_when_something_changed(tmp_path: Path) -> None:
+    first = store(tmp_path)
+    assert ensure(first, "fp32") == ["fma fp32", "empty fp64"]
+    assert ensure(first, "fp32") == []
+    assert ensure(store(tmp_path), "fp32") == []
+    assert ensure(store(tmp_path), "fp64") == ["fma fp64"]
+    assert len(ensure(store(tmp_path, budget_s=0.2), "fp32")) == 2
+    other = Machine(machine_id="m2", device="cpu", name="o", units=1, nominal_hz=None, memory_bytes=None)
+    assert len(ensure(store(tmp_path, machine=other), "fp32")) == 2
+
+
+def test_a_second_sweep_knows_what_it_saves(tmp_path: Path) -> None:
+    ensure(store(tmp_path), "fp32")
+    assert store(tmp_path).saved_s > 0
+
+
+def test_cached_measures_nothing_and_off_gives_nothing(tmp_path: Path) -> None:
+    assert ensure(store(tmp_path, policy="cached"), "fp32") == []
+    assert store(tmp_path, policy="off").ensure("fp32", SETTINGS, Runs(), lambda line: None) is None
+
+
+def test_a_damaged_store_is_measured_again(tmp_path: Path) -> None:
+    ensure(store(tmp_path), "fp32")
+    (file,) = tmp_path.glob("*.json")
+    file.write_text(file.read_text()[:100])
+    assert len(ensure(store(tmp_path), "fp32")) == 2
+
+
+def test_every_benchmark_of_the_cpu_is_a_kernel_that_can_be_built() -> None:
+    import yaml
+
+    entries = yaml.safe_load((conf_folder() / "roofs/measure.yaml").read_text())["cpu"]
+    benchmarks = [b for p in ("fp64", "fp32") for b in plan(entries, p, {"l1", "l2", "l3", "dram"})]
+    assert {b.level for b in benchmarks if b.kind == "bandwidth"} == {"l1", "l2", "l3", "dram"}
+    for benchmark in benchmarks:
+        kernel = load_kernel(benchmark.kernel, [conf_folder()], benchmark.precision, None, benchmark.params, "normal")
+        assert kernel.work.flops or kernel.work.dram_bytes or benchmark.kind == "launch"
