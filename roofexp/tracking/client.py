@@ -1,0 +1,259 @@
+"""The runs of one MLflow experiment. The only import of mlflow."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from roofexp.point import write_atomically
+from roofexp.tracking.run import RunContent
+from roofexp.tracking.store import (
+    StoreAddress,
+    TrackingError,
+    TrackingInputError,
+    check_address,
+    check_database,
+    check_revision,
+    creation_lock,
+    shown,
+)
+from roofexp.tracking.text import cut
+
+ENVIRONMENT = {  # unless the user says otherwise
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+}
+RUNS_AT_ONCE = 1000  # in one answer of a search
+PARAMS_AT_ONCE = 100  # that a server takes
+
+
+def import_mlflow() -> Any:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    with _no_warnings():
+        import mlflow
+    for name in ("mlflow", "alembic", "urllib3.connectionpool"):  # each logs what it then raises, with tracebacks
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return mlflow
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Deprecations inside MLflow are nothing that a user of this program can act on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as the store has it."""
+
+    run_id: str
+    status: str
+    artifact_uri: str
+    params: dict[str, str]
+    metrics: dict[str, float]
+    tags: dict[str, str]
+
+
+class RunStore:
+    """Raises what MLflow raises. Runs are named by id only, so MLFLOW_RUN_ID and an active run change nothing."""
+
+    def __init__(self, client: Any, address: StoreAddress, experiment: str, experiment_id: str) -> None:
+        self.client, self.address = client, address
+        self.experiment, self.experiment_id = experiment, experiment_id
+
+    def create(self, content: RunContent, tags: Mapping[str, str] | None = None) -> StoredRun:
+        """A new run with all but its files, still running."""
+        run = self.client.create_run(
+            self.experiment_id,
+            start_time=content.start_ms,
+            tags={**content.tags, **(tags or {})},
+            run_name=content.name,
+        )
+        self.log(run.info.run_id, content.params, content.metrics, {}, content.end_ms)
+        return _stored(run)
+
+    def get(self, run_id: str) -> StoredRun:
+        return _stored(self.client.get_run(run_id))
+
+    def search(self, tags: Mapping[str, str]) -> list[StoredRun]:
+        """All runs with these tags, the oldest first."""
+        condition = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
+        found: list[StoredRun] = []
+        token = None
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id],
+                condition,
+                max_results=RUNS_AT_ONCE,
+                order_by=["start_time ASC"],
+                page_token=token,
+            )
+            found += map(_stored, page)
+            token = page.token
+            if not token:
+                return found
+
+    def log(
+        self,
+        run_id: str,
+        params: Mapping[str, str],
+        metrics: Mapping[str, float],
+        tags: Mapping[str, str],
+        when_ms: int,
+    ) -> None:
+        from mlflow.entities import Metric, Param, RunTag
+
+        values = [Metric(key, float(value), when_ms, 0) for key, value in metrics.items()]
+        marks = [RunTag(key, text) for key, text in tags.items()]
+        for part in _parts([Param(key, text) for key, text in params.items()], PARAMS_AT_ONCE):
+            self.client.log_batch(run_id, metrics=values, params=part, tags=marks)
+            values, marks = [], []
+
+    def upload(self, run: StoredRun, files: Iterable[tuple[Path, str]], long_values: Mapping[str, str]) -> None:
+        """``files`` each with its folder among the run's artifacts; the full text of what was cut beside them."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        # the client's own log_artifact asks the store for the run again for every file
+        artifacts = get_artifact_repository(run.artifact_uri, tracking_uri=self.address.client_uri)
+        for file, place in files:
+            artifacts.log_artifact(str(file), place or None)
+        if long_values:
+            with tempfile.TemporaryDirectory(prefix="roofexp") as folder:
+                whole = Path(folder) / "long_values.json"
+                whole.write_text(json.dumps(long_values, indent=2, ensure_ascii=False), encoding="utf-8")
+                artifacts.log_artifact(str(whole), None)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """One process at a time, so that two do not make the same run; a server has no such lock."""
+        return creation_lock(self.address.database) if self.address.database else nullcontext()
+
+    def reopen(self, run_id: str) -> None:
+        self.client.update_run(run_id, status="RUNNING")
+
+    def end(self, run_id: str, status: str, end_ms: int | None = None) -> None:
+        """``end_ms``: now, unless said."""
+        self.client.set_terminated(run_id, status, end_ms)
+
+    def delete(self, run_id: str) -> None:
+        self.client.delete_run(run_id)
+
+
+def _stored(run: Any) -> StoredRun:
+    return StoredRun(
+        run_id=run.info.run_id,
+        status=run.info.status,
+        artifact_uri=run.info.artifact_uri,
+        params=run.data.params,
+        metrics=run.data.metrics,
+        tags=run.data.tags,
+    )
+
+
+def _parts(values: list[Any], length: int) -> Iterator[list[Any]]:
+    """At least one part, which may be empty."""
+    for start in range(0, max(len(values), 1), length):
+        yield values[start : start + length]
+
+
+def open_runs(address: StoreAddress, experiment: str) -> RunStore:
+    """Checks the store, creates it and the experiment if need be. Raises TrackingInputError and TrackingError."""
+    if address.database is not None and address.default:
+        with suppress(OSError):  # the check names what is wrong with the folder
+            address.database.parent.mkdir(parents=True, exist_ok=True)
+    check_address(address)
+    if address.database is not None:
+        _prepare_database(address.database)
+    mlflow = import_mlflow()
+    try:
+        with _no_warnings():
+            client = mlflow.MlflowClient(tracking_uri=address.client_uri)
+        return RunStore(client, address, experiment, _experiment_id(client, address, experiment))
+    except TrackingError:
+        raise
+    except Exception as error:  # whatever a store or a server raises: the caller can measure without it
+        raise TrackingError(f"{shown(address.uri)}: MLflow cannot use this store ({one_line(error)})") from error
+
+
+def _prepare_database(database: Path) -> None:
+    if check_database(database) is None:
+        with creation_lock(database):
+            if check_database(database) is None:
+                _create_database(database)
+    found = check_database(database)
+    version, known = _known_revisions()
+    check_revision(database, found or "", known, version)
+
+
+def _create_database(database: Path) -> None:
+    """Made elsewhere and moved into place whole: a creation that is killed halfway leaves a database that MLflow
+    cannot repair."""
+    mlflow = import_mlflow()
+    with tempfile.TemporaryDirectory(prefix="roofexp") as folder:
+        fresh = Path(folder) / "mlflow.db"
+        with _no_warnings():
+            mlflow.MlflowClient(tracking_uri=f"sqlite:///{fresh}").search_experiments(max_results=1)
+        try:
+            write_atomically(database, fresh.read_bytes())
+        except OSError as error:
+            raise TrackingError(f"{database}: cannot be created ({error.strerror})") from error
+
+
+def _known_revisions() -> tuple[str, list[str]]:
+    """The version of the installed MLflow and its schema revisions, the newest first."""
+    mlflow = import_mlflow()
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(Path(mlflow.__file__).parent / "store" / "db_migrations"))
+    return mlflow.__version__, [script.revision for script in scripts.walk_revisions()]
+
+
+def _experiment_id(client: Any, address: StoreAddress, name: str) -> str:
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        place = address.artifacts.as_uri() if address.artifacts else None
+        try:
+            return str(client.create_experiment(name, artifact_location=place))
+        except MlflowException:  # another process was faster
+            found = client.get_experiment_by_name(name)
+            if found is None:
+                raise
+    if found.lifecycle_stage == "deleted":
+        store = shown(address.uri)
+        raise TrackingInputError(
+            f"tracking.experiment={name}: this experiment was deleted in {store}; use another name, or restore it: "
+            f"MLFLOW_TRACKING_URI={store} mlflow experiments restore --experiment-id {found.experiment_id}"
+        )
+    _check_artifacts(found.artifact_location, address, name)
+    return str(found.experiment_id)
+
+
+def _check_artifacts(location: str, address: StoreAddress, name: str) -> None:
+    """MLflow fixes the place of an experiment's files once, as an absolute path: it would make a moved one anew."""
+    place = urlsplit(location)
+    folder = Path(unquote(place.path))
+    if address.database and place.scheme in ("", "file") and not folder.exists() and not folder.parent.is_dir():
+        raise TrackingInputError(
+            f"tracking.experiment={name}: {address.database} was moved: the files of this experiment belong in "
+            f"{folder}, which is gone; use another name, or move the folder back"
+        )
+
+
+def one_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return cut(f"{type(error).__name__}: {lines[0]}", 300) if lines else type(error).__name__

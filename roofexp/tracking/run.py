@@ -1,0 +1,92 @@
+"""What an MLflow run holds, as plain data that MLflow accepts. Nothing here knows MLflow's client.
+
+Metrics are finite numbers in SI units, the unit in each name: a store would keep inf as the largest float, silently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeGuard
+
+import msgspec
+
+from roofexp.tracking.text import clean_keys, cut, cut_all, text_of
+
+FORMAT = 1  # of what is written into a run; a higher one makes mirroring renew older runs
+PARAM_LENGTH, TAG_LENGTH, NAME_LENGTH = 6000, 8000, 250  # characters that MLflow keeps
+
+
+class RunContent(msgspec.Struct, frozen=True, kw_only=True):
+    """One MLflow run. ``long_values`` holds the full text of everything that had to be cut."""
+
+    name: str
+    status: str  # FINISHED, FAILED or KILLED
+    start_ms: int  # UNIX time
+    end_ms: int
+    params: dict[str, str]
+    metrics: dict[str, float]
+    tags: dict[str, str]
+    long_values: dict[str, str]
+
+
+def build_content(
+    name: str,
+    status: str,
+    times: tuple[int, int],
+    params: Mapping[str, Any],
+    metrics: Mapping[str, float | None],
+    tags: Mapping[str, Any],
+) -> RunContent:
+    """Leaves out what has no value, cuts what is too long and renames keys that MLflow refuses."""
+    texts = clean_keys({key: text_of(value) for key, value in params.items() if value is not None})
+    tag_texts = clean_keys({key: text_of(value) for key, value in tags.items() if value is not None})
+    long_values = {f"params/{key}": text for key, text in texts.items() if len(text) > PARAM_LENGTH}
+    long_values |= {f"tags/{key}": text for key, text in tag_texts.items() if len(text) > TAG_LENGTH}
+    if len(name) > NAME_LENGTH:
+        long_values["name"] = name
+    return RunContent(
+        name=cut(name, NAME_LENGTH),
+        status=status,
+        start_ms=times[0],
+        end_ms=times[1],
+        params=cut_all(texts, PARAM_LENGTH),
+        metrics=clean_keys({key: value for key, value in metrics.items() if is_finite(value)}),
+        tags=cut_all(tag_texts, TAG_LENGTH),
+        long_values=long_values,
+    )
+
+
+def is_finite(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
+
+
+def hash_of(*parts: bytes) -> str:
+    digest = hashlib.sha256(str(FORMAT).encode())
+    for part in parts:
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:16]
+
+
+def milliseconds(time: str | datetime | None, otherwise: int = 0) -> int:
+    """UNIX milliseconds of an ISO 8601 time; one without a zone is local."""
+    try:
+        moment = time if isinstance(time, datetime) else datetime.fromisoformat(str(time))
+    except ValueError:
+        return otherwise
+    return round(moment.timestamp() * 1000)
+
+
+def sweep_tags(sweep: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the code stood; the same on a sweep and on each of its points."""
+    versions = sweep.get("versions")
+    return {
+        "mlflow.source.name": "roofexp",
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.git.commit": sweep.get("git_commit"),
+        "roofexp.git_commit": sweep.get("git_commit"),
+        "roofexp.git_dirty": sweep.get("git_dirty"),
+        "roofexp.version": versions.get("roofexp") if isinstance(versions, Mapping) else None,
+    }
