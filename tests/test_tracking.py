@@ -207,8 +207,10 @@ def test_a_point_is_a_child_with_params_metrics_verdict_and_files(outputs: Path)
     assert tags["roofexp.flags"] == "noisy: p95 is 10 % above p5"
     assert (tags["roofexp.git_commit"], tags["roofexp.git_dirty"]) == ("0123456789abcdef", "true")
     assert (tags["roofexp.version"], tags["roofexp.device_name"]) == ("0.1.0", "Test CPU")
-    assert "compute-bound" in tags["mlflow.note.content"]
-    assert "1 GFLOP/s" in tags["mlflow.note.content"]
+    assert tags["mlflow.note.content"] == (
+        "gemm 256 fp32 on Test CPU: **compute-bound** at 1 GFLOP/s: 80% of the fp32 fma roof. "
+        "Next: improve the instruction mix. Flagged: noisy (p95 is 10 % above p5)."
+    )
     assert not [key for key in tags if key.startswith("roofexp.missing")]
     assert artifacts_of(tracker, child) == {"point.json", "samples.csv", ".hydra"}
     assert child.info.end_time - child.info.start_time == 3000

@@ -102,11 +102,12 @@ def sentence(point: Point, machine: str | None) -> str:
     if point.status != "ok":
         kind = f" ({point.reason_kind})" if point.reason_kind else ""
         return f"{where}: {point.status}{kind}: {point.reason or 'no reason is recorded'}"
-    flagged = "".join(f" Flagged: {flag.name}, {flag.message}." for flag in point.flags)
+    flags = "; ".join(f"{flag.name} ({flag.message})" for flag in point.flags)
+    flagged = f" Flagged: {flags}." if flags else ""
     if point.placement is None:
         return f"{where}: {_rate(point)}, not placed under roofs.{flagged}"
     placement = point.placement
-    return f"{where}: **{placement.bound}** at {_rate(point)}. {placement.cause}. Next: {placement.next_move}.{flagged}"
+    return f"{where}: **{placement.bound}** at {_rate(point)}: {placement.cause}. Next: {placement.next_move}.{flagged}"
 
 
 def _rate(point: Point) -> str:
