@@ -99,7 +99,7 @@ class CudaConfig:
     grid: Any = MISSING
     shared_bytes: Any = 0  # dynamic shared memory: bytes or a formula
     arch: str | None = None  # e.g. sm_90a where the code needs it
-    min_arch: int | None = None  # e.g. 80: older GPUs cannot run it
+    min_arch: Any = None  # e.g. 80: older GPUs cannot run it; or per precision, {bf16: 80, fp8: 89}
     args: list[str] | None = None  # operands, scalars, then dimensions, unless said otherwise
     precisions: list[PrecisionName] | None = None
     max_l1: bool = False  # prefer L1 over shared memory

@@ -1,8 +1,8 @@
 // The roofs inside an SM: every block reads the same few kilobytes over and over, from L1 or from its shared memory,
-// 16 bytes per thread and BLOCK threads side by side. y is each block's sum over all passes.
+// 16 bytes per thread and THREADS threads side by side. y is each block's sum over all passes.
 #include "reduce.cuh"
 
-constexpr int FLOATS = BLOCK * UNROLL * 4;  // read in one pass
+constexpr int FLOATS = THREADS * UNROLL * 4;  // read in one pass
 
 __device__ inline void read_over_and_over(const float4* from, float* y, long long passes) {
     // Zero, which the compiler cannot know: otherwise it would load once what every pass loads again.
@@ -13,7 +13,7 @@ __device__ inline void read_over_and_over(const float4* from, float* y, long lon
     for (int pass = 0; pass < static_cast<int>(passes); ++pass) {
         float4 taken[UNROLL];
 #pragma unroll
-        for (int i = 0; i < UNROLL; ++i) taken[i] = from[i * BLOCK];
+        for (int i = 0; i < UNROLL; ++i) taken[i] = from[i * THREADS];
 #pragma unroll
         for (int i = 0; i < UNROLL; ++i) {
             sums[i].x += taken[i].x;
@@ -30,14 +30,14 @@ __device__ inline void read_over_and_over(const float4* from, float* y, long lon
     if (threadIdx.x == 0) y[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) read_l1(const float4* __restrict__ x, float* __restrict__ y,
+extern "C" __global__ void __launch_bounds__(THREADS) read_l1(const float4* __restrict__ x, float* __restrict__ y,
                                                             long long passes) {
     read_over_and_over(x, y, passes);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) read_shared(const float* x, float* y, long long passes) {
+extern "C" __global__ void __launch_bounds__(THREADS) read_shared(const float* x, float* y, long long passes) {
     __shared__ alignas(16) float kept[FLOATS];
-    for (int i = threadIdx.x; i < FLOATS; i += BLOCK) kept[i] = x[i];
+    for (int i = threadIdx.x; i < FLOATS; i += THREADS) kept[i] = x[i];
     __syncthreads();
     read_over_and_over(reinterpret_cast<const float4*>(kept), y, passes);
 }

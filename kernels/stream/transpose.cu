@@ -1,31 +1,34 @@
-// y = transpose of x, x of rows x columns, in three ways. Tiles of TILE x TILE; a block of 32 x 8 threads takes one tile
+// y = transpose of x, x of rows x columns, in three ways. Tiles of EDGE x EDGE; a block of 32 x 8 threads takes one tile
 // after another, so any grid covers the matrix.
 #include "common.cuh"
 
-#ifndef TILE
-#define TILE 32
+#ifdef TILE
+constexpr int EDGE = TILE;
+#else
+constexpr int EDGE = sizeof(real) == 2 ? 64 : 32;  // so that a line of a tile is at least 128 bytes
 #endif
-constexpr int LANES = 32, LINES = 8;  // the block's shape
-static_assert(TILE % LANES == 0, "a tile must be a multiple of 32 wide");
+constexpr int WIDTH = 32, LINES = 8;  // the block's shape
+constexpr int WORD = sizeof(real) < 4 ? 4 / sizeof(real) : 1;  // elements in a word of a bank, at least one
+static_assert(EDGE % WIDTH == 0, "a tile must be a multiple of 32 wide");
 
 struct Corner {
     long long row, column;
 };
 
 // Tiles are counted in 32 bits: a division of 64 takes a hundred instructions, and 2^32 tiles are more than memory holds.
-__device__ inline unsigned tiles_along(long long elements) { return (elements + TILE - 1) / TILE; }
+__device__ inline unsigned tiles_along(long long elements) { return (elements + EDGE - 1) / EDGE; }
 
 __device__ inline Corner corner_of(unsigned tile, unsigned tiles_per_row) {
-    return {static_cast<long long>(tile / tiles_per_row) * TILE, static_cast<long long>(tile % tiles_per_row) * TILE};
+    return {static_cast<long long>(tile / tiles_per_row) * EDGE, static_cast<long long>(tile % tiles_per_row) * EDGE};
 }
 
 // Calls use(i, j) for the elements of a tile that fall to this thread.
 template <typename Use>
 __device__ inline void each_in_tile(Use use) {
 #pragma unroll
-    for (int i = 0; i < TILE / LINES; ++i) {
+    for (int i = 0; i < EDGE / LINES; ++i) {
 #pragma unroll
-        for (int j = 0; j < TILE / LANES; ++j) use(threadIdx.y + i * LINES, threadIdx.x + j * LANES);
+        for (int j = 0; j < EDGE / WIDTH; ++j) use(threadIdx.y + i * LINES, threadIdx.x + j * WIDTH);
     }
 }
 
@@ -43,11 +46,11 @@ extern "C" __global__ void transpose_naive(const real* __restrict__ x, real* __r
 }
 
 // Reads and writes rows as they lie, turned over in shared memory. With a PITCH of a multiple of 32 words every thread of
-// a warp reads the turned tile from the same bank; one element more spreads them over all banks.
+// a warp reads the turned tile from the same bank; one word more spreads them over all banks.
 template <int PITCH>
 __device__ void transpose_through_tile(const real* __restrict__ x, real* __restrict__ y, long long rows,
                                        long long columns) {
-    __shared__ real turned[TILE][PITCH];
+    __shared__ real turned[EDGE][PITCH];
     const unsigned across = tiles_along(columns), tiles = tiles_along(rows) * across;
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const Corner at = corner_of(tile, across);
@@ -66,10 +69,10 @@ __device__ void transpose_through_tile(const real* __restrict__ x, real* __restr
 
 extern "C" __global__ void transpose_tiled(const real* __restrict__ x, real* __restrict__ y, long long rows,
                                            long long columns) {
-    transpose_through_tile<TILE>(x, y, rows, columns);
+    transpose_through_tile<EDGE>(x, y, rows, columns);
 }
 
 extern "C" __global__ void transpose_padded(const real* __restrict__ x, real* __restrict__ y, long long rows,
                                             long long columns) {
-    transpose_through_tile<TILE + 1>(x, y, rows, columns);
+    transpose_through_tile<EDGE + WORD>(x, y, rows, columns);
 }

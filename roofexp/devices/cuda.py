@@ -11,7 +11,7 @@ from roofexp.devices.checking import check_result
 from roofexp.devices.cuda_arrays import fill_array, poison_array, to_float64
 from roofexp.devices.cuda_calls import build_call, why_no_call
 from roofexp.devices.cuda_clock import CudaClockWatch
-from roofexp.devices.cuda_code import build_launch, compile_cache
+from roofexp.devices.cuda_code import build_launch, compile_cache, least_capability
 from roofexp.devices.cuda_machine import architecture, describe_gpu, open_nvml, why_no_cuda
 from roofexp.devices.cuda_stopwatch import CudaStopwatch
 from roofexp.errors import FailedError, SkippedError
@@ -64,8 +64,8 @@ class CudaDevice:
         if implementation != "cuda":
             return why_no_call(kernel, implementation)
         code = kernel.implementations["cuda"]
-        least, only = code.get("min_arch"), code.get("arch")
-        if least and self._capability < int(least):
+        least, only = least_capability(kernel), code.get("arch")
+        if self._capability < least:
             return f"{kernel.name} in {kernel.precision} needs compute capability {least / 10:.1f} or newer"
         if only and only.rstrip("af") != self._arch:
             return f"{kernel.name} is written for {only}, this GPU is {self._arch}"

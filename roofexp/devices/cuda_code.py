@@ -76,6 +76,12 @@ def build_launch(
     return launch
 
 
+def least_capability(kernel: Kernel) -> int:
+    """The oldest architecture that the kernel's code runs on in this precision, 80 for sm_80; 0 for any."""
+    least = kernel.implementations["cuda"].get("min_arch") or 0
+    return int(least.get(kernel.precision, 0) if isinstance(least, dict) else least)
+
+
 def entries_of(code: dict[str, Any]) -> list[str]:
     """An op of several kernels names them in order: ``entry: "silu, mul"``."""
     return [name.strip() for name in str(code["entry"]).split(",")]
