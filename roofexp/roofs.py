@@ -28,6 +28,9 @@ from roofexp.timing import TimingSettings
 Run = Callable[[Request], Reply]
 Announce = Callable[[str], None]
 
+# Levels that run on the clock of the unit that they belong to.
+PRIVATE_LEVELS: dict[str, tuple[str, ...]] = {"cpu": ("l1", "l2"), "cuda": ("l1", "shared")}
+
 TOO_HIGH = 1.02  # of the limit: the clock or the table of rates must be wrong
 TOO_LOW = 0.90  # of the limit: published, with a flag
 
@@ -45,7 +48,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     params: dict[str, Any] = {}
     ceiling_of: str | None = None
     cause: str | None = None
-    limit: str | None = None  # the rate in the machine's limits; the precision's own unless said, e.g. bf16_tensor
+    limit: str | None = None  # "tensor": its limit is the tensor cores' rate, not the precision's own
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +105,7 @@ class RoofStore:
         self.set = msgspec.structs.replace(
             self.set,
             roofs=[*self.set.roofs, *roofs],
+            unavailable={**self.set.unavailable, **{o.benchmark.name: o.problem for o in outcomes if o.problem}},
             seconds=self.set.seconds + time.monotonic() - start,
             measured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
@@ -133,7 +137,8 @@ class RoofStore:
         )
 
     def _benchmarks(self, precision: str) -> list[Benchmark]:
-        return plan(self._config.get(self._machine.device, {}), precision, set(self._machine.cache_bytes) | {"dram"})
+        levels = {*self._machine.cache_bytes, "dram", *PRIVATE_LEVELS[self._machine.device]}
+        return plan(self._config.get(self._machine.device, {}), precision, levels)
 
     def _has(self, benchmark: Benchmark) -> bool:
         for roof in self.set.roofs:
@@ -141,7 +146,7 @@ class RoofStore:
                 return True
             if roof.name == benchmark.name:
                 return True
-        return benchmark.name in {name for roof in self.set.roofs for name in roof.flags}
+        return benchmark.name in self.set.unavailable
 
     def _stored(self) -> RoofSet | None:
         try:
@@ -199,13 +204,21 @@ def assemble(outcomes: list[Outcome], machine: Machine) -> list[Roof]:
     return roofs
 
 
+def _promoted(outcome: Outcome, measured: set[str]) -> Outcome:
+    """A ceiling whose roof this machine does not have is the roof: mma.sync, where there is no wgmma."""
+    if outcome.benchmark.ceiling_of is None or outcome.benchmark.ceiling_of in measured:
+        return outcome
+    benchmark = msgspec.structs.replace(outcome.benchmark, ceiling_of=None, cause=None)
+    return msgspec.structs.replace(outcome, benchmark=benchmark)
+
+
 def envelope(level: str, mixes: list[Outcome], machine: Machine) -> Roof:
     """The highest rate over read, write, copy and triad; which mix set it is kept beside it."""
     rates = {str(o.benchmark.mix): o.rate for o in mixes if o.rate}
     missing = [f"{o.benchmark.mix} ({o.problem})" for o in mixes if not o.rate]
     best = max((o for o in mixes if o.rate), key=lambda outcome: outcome.rate or 0.0)
     assert best.rate
-    private = level in machine.kept_levels[:2] and machine.device == "cpu"  # l1 and l2 run on the core's clock
+    private = level in PRIVATE_LEVELS[machine.device]
     return Roof(
         name=level,
         kind="bandwidth",
@@ -215,8 +228,19 @@ def envelope(level: str, mixes: list[Outcome], machine: Machine) -> Roof:
         compute_hz=best.compute_hz,
         clock_domain="compute" if private else "none",
         per_cycle=_per_cycle(best.rate, best.compute_hz, machine) if private else None,
+        limit=_bandwidth_limit(level, best.compute_hz, machine),
         incomplete=f"not measured: {', '.join(missing)}" if missing else None,
     )
+
+
+def _bandwidth_limit(level: str, clock: float | None, machine: Machine) -> float | None:
+    """By arithmetic: the memory's bus and clock, or what L1 and shared memory move per cycle."""
+    if level == "dram":
+        return machine.limit("dram_bytes_per_s")
+    per_cycle = machine.limit("l1_bytes_per_cycle")
+    if level in ("l1", "shared") and per_cycle and clock and machine.units:
+        return per_cycle * clock * machine.units
+    return None
 
 
 def _single(outcome: Outcome, machine: Machine) -> Roof:
@@ -224,7 +248,7 @@ def _single(outcome: Outcome, machine: Machine) -> Roof:
     assert rate
     if benchmark.kind == "launch":
         return Roof(name=benchmark.name, kind="launch", rate=rate, compute_hz=clock)
-    rates = machine.limit(f"flop_per_cycle_{benchmark.limit or benchmark.precision}")
+    rates = _rate_per_cycle(benchmark, machine)
     limit = rates * machine.units * clock if rates and machine.units and clock else None
     return Roof(
         name=benchmark.name,
@@ -239,6 +263,14 @@ def _single(outcome: Outcome, machine: Machine) -> Roof:
         limit=limit if benchmark.ceiling_of is None else None,
         incomplete=_self_check(rate, limit) if benchmark.ceiling_of is None else None,
     )
+
+
+def _rate_per_cycle(benchmark: Benchmark, machine: Machine) -> float | None:
+    """FLOP per cycle and unit from the machine's limits; formats that only tensor cores do carry no suffix there."""
+    names = [benchmark.precision]
+    if benchmark.limit:
+        names = [f"{benchmark.precision}_{benchmark.limit}", benchmark.precision]
+    return next((rate for name in names if (rate := machine.limit(f"flop_per_cycle_{name}"))), None)
 
 
 def _self_check(rate: float, limit: float | None) -> str | None:
