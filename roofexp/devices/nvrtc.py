@@ -19,7 +19,7 @@ import msgspec
 from roofexp.errors import BadInputError
 from roofexp.point import write_atomically
 
-OPTIONS = ("--std=c++17", "--generate-line-info")
+OPTIONS = ("--std=c++17", "--generate-line-info", "--device-as-default-execution-space")
 CURE = "install roofexp[cuda13] or roofexp[cuda12]"
 CUBIN_START = b"\x7fELF"
 FRONT_END_ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
