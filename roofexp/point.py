@@ -80,6 +80,71 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     source: Literal["modelled", "counted"]
 
 
+class CountedKernel(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel that a point launched: its sums over ``launches`` and their shares of the point's sums."""
+
+    name: str
+    launches: int
+    time_s: float | None = None
+    flops: int | None = None
+    dram_bytes: int | None = None
+    time_share: float | None = None
+    flops_share: float | None = None
+    dram_share: float | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """What hardware counters say of one launch, sums over its kernels; None is not known, never 0.
+
+    Issued FLOPs, bytes and the profiled time belong together; the event time of ``Timing`` is another run. Occupancy,
+    waves, registers, sectors and stalls are those of the kernel that took longest, percentages means over time.
+    """
+
+    level: str | None = None  # basic, hierarchy, diagnosis; None: metrics that the user named
+    unavailable: str | None = None  # why nothing was counted: cause and cure
+    flops: int | None = None  # issued
+    flops_by_type: dict[str, int | None] = {}
+    flops_ratio: float | None = None  # issued / useful
+    dram_bytes: int | None = None
+    l2_bytes: int | None = None
+    l1_bytes: int | None = None
+    shared_bytes: int | None = None
+    time_s: float | None = None  # profiled
+    cycles: float | None = None
+    sm_hz: float | None = None  # the clocks of the profiled run
+    memory_hz: float | None = None
+    l2_hz: float | None = None
+    fraction: float | None = None  # profiled rate / attainable at the profiled clock
+    sol_sm_pct: float | None = None  # ncu's percentages of its own peaks
+    sol_memory_pct: float | None = None
+    sol_dram_pct: float | None = None
+    peak_fraction: float | None = None  # profiled FLOP/s / dense peak of the precision that was used
+    peak_note: str | None = None  # why that and sol_sm_pct differ
+    occupancy_pct: float | None = None
+    occupancy_possible_pct: float | None = None
+    occupancy_limiter: str | None = None
+    waves: float | None = None
+    registers: int | None = None
+    sectors_per_load: float | None = None
+    sectors_per_store: float | None = None
+    stalls: dict[str, float] = {}  # cycles waited per issued instruction, by reason
+    kernels: list[CountedKernel] = []
+    passes: int | None = None  # of the kernel that needed most
+    counting_s: float = 0.0  # this point's share of its session
+    ncu_version: str | None = None
+    clock_control: str | None = None
+    cache_control: str | None = None
+    replay_mode: str | None = None
+    missing: dict[str, str] = {}  # metrics without a value, and why
+    flags: list[Flag] = []
+    notes: list[str] = []
+
+    def bytes_at(self, level: str) -> int | None:
+        """Counted bytes of dram, l2, l1 or shared; None for any other level."""
+        found: int | None = getattr(self, f"{level}_bytes", None)
+        return found
+
+
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """Where the point lies under the roofs, and what to do about it. Fractions are not clipped."""
 
@@ -124,6 +189,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing | None = None
     clock: Clock | None = None
     traffic: Traffic | None = None
+    counted: Counted | None = None
     placement: Placement | None = None
     flags: list[Flag] = []
     created: str
@@ -143,6 +209,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         if self.traffic is None or self.timing is None or self.traffic.bytes == 0:
             return None
         return self.traffic.bytes / self.timing.median_s
+
+    def intensity_at(self, level: str) -> float | None:
+        """Useful FLOPs per counted byte of dram, l2, l1 or shared; None where the bytes are unknown or none."""
+        moved = self.counted.bytes_at(level) if self.counted else None
+        return self.work.flops / moved if self.work and moved else None
 
     @property
     def label(self) -> str:

@@ -52,6 +52,30 @@ class CacheState(Enum):
     hot = "hot"
 
 
+class CounterLevel(Enum):
+    none = "none"
+    auto = "auto"
+    basic = "basic"
+    hierarchy = "hierarchy"
+    diagnosis = "diagnosis"
+
+
+class CounterPhase(Enum):
+    sweep = "sweep"
+    job = "job"
+
+
+class CacheControl(Enum):
+    auto = "auto"
+    all = "all"
+    none = "none"
+
+
+class ReplayMode(Enum):
+    kernel = "kernel"
+    application = "application"
+
+
 class RoofsPolicy(Enum):
     measure = "measure"
     cached = "cached"
@@ -103,6 +127,7 @@ class CudaConfig:
     args: list[str] | None = None  # operands, scalars, then dimensions, unless said otherwise
     precisions: list[PrecisionName] | None = None
     max_l1: bool = False  # prefer L1 over shared memory
+    half_lanes: int = 2  # values that a 16-bit instruction works on: 2 in code on half2, 1 in scalar code
 
 
 @dataclass
@@ -171,7 +196,14 @@ class TimingConfig:
 
 @dataclass
 class CountersConfig:
-    level: str = MISSING
+    level: CounterLevel = MISSING
+    phase: CounterPhase = CounterPhase.sweep
+    ncu: str | None = None  # path of Nsight Compute; null: the one on the PATH, else the newest installed
+    metrics: list[str] | None = None  # ncu's own names instead of those of the level
+    cache_control: CacheControl = CacheControl.auto  # auto: all before cold points, none before hot ones
+    replay_mode: ReplayMode = ReplayMode.kernel
+    timeout_s: float = 120.0  # for one point; it is given up then, the others go on
+    keep_reports: bool = False
 
 
 @dataclass
