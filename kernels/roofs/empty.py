@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
@@ -14,13 +14,15 @@ from roofexp.devices.native import Arguments, Worker, run_team
 
 def empty() -> None:
     """The parallel region of all threads, also where that is only one."""
-    worker, words = _prepared()
-    run_team(worker.address, words, get_num_threads())
+    _launch()()
 
 
 @functools.cache
-def _prepared() -> tuple[Worker, np.ndarray[Any, Any]]:
-    return Worker(_return_at_once), np.zeros(1, np.int64)
+def _launch() -> Callable[[], None]:
+    worker = Worker(_return_at_once)
+    launch = functools.partial(run_team, worker.address, np.zeros(1, np.int64), get_num_threads())
+    launch.worker = worker  # owns the code
+    return launch
 
 
 def _return_at_once(builder: ir.IRBuilder, thread: ir.Value, words: Arguments) -> None:

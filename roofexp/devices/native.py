@@ -216,6 +216,7 @@ class Team:
         self.threads = threads or get_num_threads()
         self._words = np.zeros(WORDS, np.int64)
         self._numbers = self._words.view(np.float64)
+        self._words_address = _address_of(self._words)
         self._alone = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self.worker.address)
 
     def run(self, *arguments: Any) -> None:
@@ -225,15 +226,20 @@ class Team:
         words[0] = self.threads
         for index, argument in enumerate(arguments, 1):
             if isinstance(argument, np.ndarray):
-                words[index] = argument.__array_interface__["data"][0]
+                words[index] = _address_of(argument)
             elif isinstance(argument, int):
                 words[index] = argument
             else:
                 self._numbers[index] = argument
         if self.threads == 1:
-            self._alone(0, words.__array_interface__["data"][0])
+            self._alone(0, self._words_address)
         else:
             run_team(self.worker.address, words, self.threads)
+
+
+def _address_of(array: Any) -> int:
+    """Of the first element of a contiguous, writable NumPy array; four times as fast as asking NumPy for it."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(array))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
