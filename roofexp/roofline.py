@@ -11,6 +11,8 @@ import msgspec
 from roofexp.machine import Machine, Roof, RoofSet
 from roofexp.point import Bound, Flag, Placement, Point, Traffic, Work
 
+PLACING_FLAGS = ("no roof", "nothing to place", "above a roof", "incomplete roof")  # that ``place`` gives
+
 
 class PlacingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The ``placing`` group of the configuration; see conf/placing/default.yaml."""

@@ -51,6 +51,13 @@ def sum_by_kernel(launches: list[Launch], half_lanes: int = 2) -> list[Item]:
     return [_sum(group, half_lanes) for group in groups.values()]
 
 
+def sum_launches(launches: list[Launch], half_lanes: int = 2) -> Counts:
+    """The counts of an op that launched several kernels; what is no sum or mean is that of the longest of them."""
+    items = [from_launch(launch, half_lanes) for launch in launches]
+    items.sort(key=lambda item: item.counts.time_s or 0.0, reverse=True)
+    return _sum_counts(items)
+
+
 def _sum(launches: list[Launch], half_lanes: int) -> Item:
     items = [from_launch(launch, half_lanes) for launch in launches]
     number = sum(item.launches for item in items)

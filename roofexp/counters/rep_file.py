@@ -20,13 +20,16 @@ ENDINGS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 IMPORT_TIMEOUT_S = 600.0
 
 
-def read_rep_file(path: Path) -> list[Launch]:
-    """The launches of a report file. Raises BadInputError where neither ncu nor its package is there, or it fails."""
+def read_rep_file(path: Path, ncu: Path | None = None) -> list[Launch]:
+    """The launches of a report file, by ``ncu`` or the one on the PATH.
+
+    Raises BadInputError where neither ncu nor its package is there, or it fails.
+    """
     if not path.is_file():
         raise BadInputError(f"{path}: no such file")
-    ncu = shutil.which("ncu") or shutil.which("nv-nsight-cu-cli")
-    if ncu:
-        return _through_ncu(ncu, path)
+    program = ncu or shutil.which("ncu") or shutil.which("nv-nsight-cu-cli")
+    if program:
+        return _through_ncu(str(program), path)
     if importlib.util.find_spec("ncu_report"):
         return _through_package(path)
     raise BadInputError(

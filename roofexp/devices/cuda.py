@@ -13,6 +13,7 @@ from roofexp.devices.cuda_calls import build_call, why_no_call
 from roofexp.devices.cuda_clock import CudaClockWatch
 from roofexp.devices.cuda_code import build_launch, compile_cache, least_capability
 from roofexp.devices.cuda_machine import architecture, describe_gpu, open_nvml, why_no_cuda
+from roofexp.devices.cuda_profile import profile_launch
 from roofexp.devices.cuda_stopwatch import CudaStopwatch
 from roofexp.errors import FailedError, SkippedError
 from roofexp.kernel import Kernel
@@ -208,6 +209,15 @@ class CudaKernel:
 
     def run_cold(self) -> float:
         return self._watch.seconds(self._launch, flush=True)
+
+    def profile(self, name: str, hot: bool) -> None:
+        """One launch in an NVTX range ``name``, the only one that a profiler sees. The launch before it sets up what
+        libraries set up at their first and, for hot points, fills the caches."""
+        with self._watch.stream:
+            self._launch()
+        if not hot:
+            self.restore()
+        profile_launch(self._launch, self._watch.stream, name)
 
     def restore(self) -> None:
         for name, values in self._first.items():

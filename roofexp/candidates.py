@@ -1,0 +1,101 @@
+"""The points of a sweep that hardware counters are wanted for, rebuilt from their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roofexp.counters.join import join_failure
+from roofexp.errors import BadInputError
+from roofexp.kernel import Kernel, build_kernel
+from roofexp.point import Point, read_point, write_point
+from roofexp.roofline import PlacingSettings
+from roofexp.stored import stored_config
+
+
+class CountSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``counters`` group of the configuration; see conf/counters/basic.yaml."""
+
+    level: str
+    phase: str = "sweep"
+    ncu: str | None = None
+    metrics: list[str] | None = None
+    cache_control: str = "auto"
+    replay_mode: str = "kernel"
+    timeout_s: float = 120.0
+    keep_reports: bool = False
+
+    @property
+    def level_asked(self) -> str | None:
+        """The catalogue's level; None where metrics are named instead."""
+        return None if self.metrics else {"auto": "basic"}.get(self.level, self.level)
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A point to be counted, rebuilt from its folder."""
+
+    folder: Path
+    point: Point
+    kernel: Kernel
+    settings: CountSettings
+    placing: PlacingSettings
+    device: str  # cuda or cuda:<index>
+
+    @property
+    def session(self) -> tuple[str, str, str, str | None, bytes]:
+        """Points that agree in this share a session of ncu."""
+        settings = msgspec.json.encode(self.settings)
+        return self.device, self.point.clock_mode, self.point.cache_state, self.point.machine_id, settings
+
+    @property
+    def half_lanes(self) -> int:
+        code = self.kernel.implementations.get("cuda") if self.point.implementation == "cuda" else None
+        return int((code or {}).get("half_lanes") or 2)
+
+
+def gpu_points(files: Iterable[Path]) -> list[tuple[Path, Point]]:
+    """Points that a GPU measured, in job order."""
+    found = []
+    for file in files:
+        try:
+            point = read_point(file)
+        except (ValueError, OSError):
+            continue
+        if point.device == "cuda" and point.status == "ok" and point.implementation:
+            found.append((file.parent, point))
+    return sorted(found, key=lambda pair: pair[1].job)
+
+
+def candidate_of(
+    folder: Path, point: Point, override: dict[str, Any], phase: str | None, again: bool
+) -> Candidate | None:
+    """None for a point that wants no counters or has them; one that cannot be rebuilt is marked."""
+    settings = None
+    try:
+        config = stored_config(folder)
+        settings = msgspec.convert({**config["counters"], **override}, CountSettings)
+        if settings.level == "none" or (phase is not None and settings.phase != phase) or _has(point, settings, again):
+            return None
+        kernel = build_kernel(config["kernel"], config["precision"], config["size"], config["fill"])
+        placing = PlacingSettings(**config["placing"])
+    except (BadInputError, KeyError, TypeError, msgspec.ValidationError) as error:
+        level = settings.level_asked if settings else None
+        write_point(folder, join_failure(point, f"its stored configuration cannot be used: {error}", level, "refused"))
+        return None
+    device = str(config["device"])
+    return Candidate(
+        folder=folder,
+        point=point,
+        kernel=kernel,
+        settings=settings,
+        placing=placing,
+        device=device if device.startswith("cuda") else "cuda",
+    )
+
+
+def _has(point: Point, settings: CountSettings, again: bool) -> bool:
+    counted = point.counted
+    return not again and counted is not None and counted.unavailable is None and counted.level == settings.level_asked

@@ -1,0 +1,220 @@
+"""Hardware counters for the points of a sweep, from its files: which points, which sessions, what is written.
+
+One session of ncu for all points with the same device, clock mode, cache state and settings. Only points that a GPU
+measured are looked at, so that a sweep on a CPU pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roofexp.candidates import Candidate, candidate_of, gpu_points
+from roofexp.counters.catalogue import request, resolve
+from roofexp.counters.command import CLOCK_CONTROL, Command
+from roofexp.counters.counted import counted_point, tidy_table
+from roofexp.counters.join import join, join_failure
+from roofexp.counters.launch import Launch
+from roofexp.counters.messages import Explanation
+from roofexp.counters.ncu import Offer, ask_metrics, explain_missing, find_ncu
+from roofexp.counters.plan import Task
+from roofexp.counters.run import EVERY_POINT, child_environment
+from roofexp.counters.session import Counting, count
+from roofexp.errors import BadInputError
+from roofexp.folders import kernel_roots
+from roofexp.machine import Machine, RoofSet
+from roofexp.point import Point, write_atomically, write_point
+from roofexp.stored import stored_config_folders
+from roofexp.sweep import read_machines, read_roofs
+
+Tell = Callable[[str], None]
+NO_COUNTERS_MARK = ".no_counters"  # why there are none: the jobs after the first do not ask again
+OF_THE_SESSION = ("unknown option", "other machine")  # another session of the sweep may fare better
+
+
+def count_sweep(
+    sweep: Path,
+    *,
+    override: dict[str, Any] | None = None,
+    again: bool = False,
+    phase: str | None = None,
+    folders: Iterable[Path] | None = None,
+    say: Tell = print,
+    progress: Tell = lambda line: None,
+) -> int:
+    """Counts the points of ``sweep`` (or those in ``folders``) that want it, and writes them. How many were to do.
+
+    ``override`` replaces keys of the points' own counters group, ``again`` counts what was counted already, ``phase``
+    leaves out points of the other phase.
+    """
+    points = gpu_points(
+        sweep.glob("*/point.json") if folders is None else (folder / "point.json" for folder in folders)
+    )
+    candidates = [c for folder, point in points if (c := candidate_of(folder, point, override or {}, phase, again))]
+    counter = _Counter(sweep, say, progress, asks_once=phase == "job")
+    for key in dict.fromkeys(candidate.session for candidate in candidates):
+        counter.count_group([candidate for candidate in candidates if candidate.session == key])
+    return len(candidates)
+
+
+class _Counter:
+    """The sessions of one sweep: what is known for all of them is found out once."""
+
+    def __init__(self, sweep: Path, say: Tell, progress: Tell, asks_once: bool) -> None:
+        self._sweep, self._say, self._progress, self._asks_once = sweep, say, progress, asks_once
+        self._machines = read_machines(sweep)
+        self._roofs = read_roofs(sweep)
+        self._unavailable = _marked(sweep) if asks_once else None
+
+    def count_group(self, group: list[Candidate]) -> None:
+        """One session; every point of it is written, with counters or with the reason why it has none."""
+        command, missing, trouble = None, dict[str, str](), self._unavailable
+        if trouble is None:
+            command, missing, offer, trouble = self._prepare(group)
+        if command is None or trouble is not None:
+            self._write_unavailable(group, trouble or explain_missing())
+            return
+        plural = "s" if len(group) > 1 else ""
+        self._say(f"counters: {len(group)} point{plural} under ncu {offer.version or ''}".rstrip())
+        counting = count([_task(candidate) for candidate in group], command, self._progress)
+        self._write(group, counting, missing | counting.missing, offer)
+
+    def _prepare(self, group: list[Candidate]) -> tuple[Command | None, dict[str, str], Offer, Explanation | None]:
+        """The command, the metrics that this ncu does not offer, what it is, or why there is nothing to run."""
+        settings, machine = group[0].settings, self._machines.get(group[0].point.machine_id or "")
+        offer = Offer(version=None, metrics=[])
+        try:
+            ncu = find_ncu(settings.ncu)
+            if ncu is None:
+                return None, {}, offer, explain_missing()
+            architecture = _architecture(machine)
+            asked = _asked(group, architecture)
+            offer = ask_metrics(ncu, architecture, _cache_folder(group[0].device))
+        except BadInputError as error:
+            return None, {}, offer, Explanation(kind="missing", cause=str(error), cure="timing works without counters")
+        if offer.trouble is not None and offer.trouble.kind in EVERY_POINT:
+            return None, {}, offer, offer.trouble
+        resolved = resolve(asked, offer.listing) if offer.metrics else None
+        metrics = resolved.available if resolved else asked
+        if not metrics:
+            cause = f"this ncu offers none of: {', '.join(asked)}"
+            return None, {}, offer, Explanation(kind="unknown metric", cause=cause, cure="see ncu --query-metrics")
+        command = self._command(group[0], ncu, metrics, machine)
+        return command, resolved.unavailable if resolved else {}, offer, None
+
+    def _command(self, first: Candidate, ncu: Path, metrics: list[str], machine: Machine | None) -> Command:
+        settings, point = first.settings, first.point
+        cache_control = settings.cache_control
+        if cache_control == "auto":
+            cache_control = "all" if point.cache_state == "cold" else "none"
+        report = self._sweep / f"counters_{point.clock_mode}_{point.cache_state}.ncu-rep"
+        return Command(
+            ncu=ncu,
+            metrics=metrics,
+            clock_control=CLOCK_CONTROL.get(point.clock_mode, "none"),
+            cache_control=cache_control,
+            replay_mode=settings.replay_mode,
+            timeout_s=settings.timeout_s,
+            device=first.device,
+            roots=kernel_roots(stored_config_folders(first.folder)),
+            machine_name=machine.name if machine else None,
+            report=report.absolute() if settings.keep_reports else None,
+        )
+
+    def _write_unavailable(self, group: list[Candidate], trouble: Explanation) -> None:
+        if self._unavailable is None and trouble.kind not in OF_THE_SESSION:
+            self._unavailable = trouble
+        if self._unavailable is trouble and self._asks_once:
+            write_atomically(self._sweep / NO_COUNTERS_MARK, msgspec.json.encode(trouble))
+        for candidate in group:
+            reason = f"{trouble.kind}: {trouble}"
+            write_point(candidate.folder, join_failure(candidate.point, reason, candidate.settings.level_asked))
+
+    def _write(self, group: list[Candidate], counting: Counting, missing: dict[str, str], offer: Offer) -> None:
+        share_s = counting.seconds / len(group)
+        rest = []
+        for candidate in group:
+            name = candidate.point.point_id
+            if name in counting.launches:
+                self._write_counted(candidate, counting.launches[name], counting.command, missing, offer, share_s)
+            elif name in counting.problems:
+                problem, level = counting.problems[name], candidate.settings.level_asked
+                write_point(candidate.folder, join_failure(candidate.point, problem.reason, level, problem.kind))
+            else:
+                rest.append(candidate)
+        if rest and counting.unavailable is not None:
+            self._write_unavailable(rest, counting.unavailable)
+
+    def _write_counted(
+        self, candidate: Candidate, launches: list[Launch], command: Command, missing: dict[str, str], offer: Offer,
+        counting_s: float,
+    ) -> None:  # fmt: skip
+        point, machine = candidate.point, self._machines.get(candidate.point.machine_id or "")
+        asked = _metrics_of(candidate, _architecture(machine))
+        counted = counted_point(point, launches, asked, candidate.half_lanes)
+        counted = msgspec.structs.replace(
+            counted,
+            level=candidate.settings.level_asked,
+            missing={name: missing.get(name, reason) for name, reason in counted.missing.items()},
+            counting_s=counting_s,
+            ncu_version=offer.version,
+            clock_control=command.clock_control,
+            cache_control=command.cache_control,
+            replay_mode=command.replay_mode,
+        )
+        write_atomically(candidate.folder / "counters.csv", tidy_table(launches))
+        roofs = _roofs_of(point, self._roofs)
+        write_point(candidate.folder, join(point, counted, roofs, candidate.placing))
+
+
+def _task(candidate: Candidate) -> Task:
+    point = candidate.point
+    return Task(
+        name=point.point_id,
+        kernel=candidate.kernel,
+        implementation=point.implementation or "cuda",
+        seed=point.seed or 0,
+        hot=point.cache_state == "hot",
+    )
+
+
+def _asked(group: list[Candidate], architecture: str | None) -> list[str]:
+    """The metrics of the whole session: what any of its precisions needs."""
+    return list(dict.fromkeys(name for candidate in group for name in _metrics_of(candidate, architecture)))
+
+
+def _metrics_of(candidate: Candidate, architecture: str | None) -> list[str]:
+    level = candidate.settings.level_asked
+    if level is None:
+        return list(candidate.settings.metrics or [])
+    if architecture is None:
+        raise BadInputError(
+            "the GPU's compute capability is not in the sweep's files, so that its counters are unknown"
+        )
+    return request(architecture, level, candidate.point.precision)
+
+
+def _architecture(machine: Machine | None) -> str | None:
+    found = machine.details.get("architecture") if machine else None
+    return str(found) if found else None
+
+
+def _roofs_of(point: Point, sets: list[RoofSet]) -> RoofSet | None:
+    for found in sets:
+        if found.machine.machine_id == point.machine_id and found.clock_mode == point.clock_mode:
+            return found
+    return None
+
+
+def _cache_folder(device: str) -> Path:
+    return Path(child_environment(device)["ROOFEXP_CACHE_DIR"])
+
+
+def _marked(sweep: Path) -> Explanation | None:
+    try:
+        return msgspec.json.decode((sweep / NO_COUNTERS_MARK).read_bytes(), type=Explanation)
+    except (OSError, msgspec.MsgspecError):
+        return None
