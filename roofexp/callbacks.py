@@ -6,16 +6,17 @@ Hydra swallows exceptions of callbacks: each body turns its own into an exit (wh
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from roofexp.errors import EXIT_BAD_INPUT, BadInputError
+from roofexp.errors import EXIT_BAD_INPUT, EXIT_POINT_FAILED, BadInputError
 from roofexp.finish import finish
 from roofexp.running import begin, current
-from roofexp.start import prepare
+from roofexp.start import name_folder, prepare
 
 
 class SweepCallback(Callback):
@@ -23,7 +24,7 @@ class SweepCallback(Callback):
         self._start(config, Path(config.hydra.run.dir).parent, plain_run=True)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        self._start(config, Path(config.hydra.sweep.dir), plain_run=False)
+        self._start(config, None, plain_run=False)
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         self._end()
@@ -31,12 +32,16 @@ class SweepCallback(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         self._end()
 
-    def _start(self, config: DictConfig, folder: Path, plain_run: bool) -> None:
+    def _start(self, config: DictConfig, folder: Path | None, plain_run: bool) -> None:
         try:
-            begin(prepare(config, Path(config.hydra.runtime.cwd) / folder, plain_run))
+            here = Path(config.hydra.runtime.cwd)
+            begin(prepare(config, here / (folder or name_folder(config)), plain_run))
         except BadInputError as error:
             print(f"roofexp: {error}", file=sys.stderr)
             raise SystemExit(EXIT_BAD_INPUT) from error
+        except Exception as error:  # Hydra would go on without a sweep's folder
+            traceback.print_exc()
+            raise SystemExit(EXIT_POINT_FAILED) from error
 
     def _end(self) -> None:
         run = current()

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED
+from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED
 from roofexp.point import Point
 from roofexp.running import Running
 from roofexp.schema import FiguresConfig
 from roofexp.session import stop_sessions
 from roofexp.summary import counts, print_summary, relative
-from roofexp.sweep import collect, read_roofs
+from roofexp.sweep import collect, read_machines, read_roofs
 
 
 def finish(run: Running, interrupted: bool = False) -> int:
@@ -21,15 +21,16 @@ def finish(run: Running, interrupted: bool = False) -> int:
         return EXIT_OK
     run.finished = True
     stop_sessions()
+    interrupted = interrupted or not count_points(run)
     run.display.close()
-    points = collect(run.folder)
+    points = collect(run.folder, interrupted)
     figures = draw(run.folder, points)
     if interrupted:
         print(
             f"stopped: {counts(points)['ok']} points are kept; go on with resume={relative(run.folder)}",
             file=sys.stderr,
         )
-    run.exit_code = exit_code(points)
+    run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points)
     notes = []
     if run.tracker is not None:
         run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
@@ -37,6 +38,22 @@ def finish(run: Running, interrupted: bool = False) -> int:
             notes.append(f"MLflow   {run.tracker.tracker.ui_command}")
     print_summary(run.folder, points, figures, notes)
     return run.exit_code
+
+
+def count_points(run: Running) -> bool:
+    """Hardware counters for the points that want them, before anything is made of the records. False: interrupted."""
+    if all(machine.device != "cuda" for machine in read_machines(run.folder).values()):
+        return True
+    from roofexp.candidates import Wish
+    from roofexp.counting import count_sweep
+
+    try:
+        count_sweep(run.folder, Wish(phase="sweep"), say=run.display.say, progress=run.display.working)
+    except KeyboardInterrupt:
+        return False
+    except Exception as error:  # a mistake in counting costs no timing
+        print(f"counters: {type(error).__name__}: {error}; traffic stays modelled", file=sys.stderr)
+    return True
 
 
 def draw(folder: Path, points: list[Point]) -> list[Path]:
@@ -61,7 +78,8 @@ def figure_settings(folder: Path) -> FiguresConfig | None:
 
     for file in sorted(folder.glob("*/.hydra/config.yaml")):
         stored = OmegaConf.load(file)
-        settings = OmegaConf.merge(OmegaConf.structured(FiguresConfig), stored.get("figures", {}))
+        given = OmegaConf.select(stored, "figures") or {}
+        settings = OmegaConf.merge(OmegaConf.structured(FiguresConfig), given)
         found = OmegaConf.to_object(settings)
         assert isinstance(found, FiguresConfig)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import time
 import uuid
@@ -20,8 +21,9 @@ from roofexp.measure import Progress, Reply, Request
 from roofexp.point import Point, Traffic, read_point, write_atomically, write_point
 from roofexp.roofline import PlacingSettings, least_time_s, model_traffic, place
 from roofexp.running import Running, running
-from roofexp.session import Session, session_for
-from roofexp.sweep import STOP_MARK, now
+from roofexp.schema import CounterPhase
+from roofexp.session import Session, config_folders, session_for
+from roofexp.sweep import STOP_MARK, SWEEP_FOLDER, now
 from roofexp.timing import Samples, TimingSettings
 from roofexp.units import engineering, percent
 
@@ -50,6 +52,7 @@ def run_job(config: DictConfig) -> None:
         overhead_s = time.perf_counter() - start - point.measuring_s
         point = msgspec.structs.replace(point, overhead_s=overhead_s)
         _keep(point, reply, where)
+        point = _counted(point, config, where, run)
         run.log_point(point, where.folder)
     run.display.finished(point)
     if point.status == "failed" and config.fail_fast:
@@ -65,7 +68,7 @@ def locate(config: DictConfig) -> Place:
     folder = Path(hydra.runtime.output_dir)
     cwd = Path(hydra.runtime.cwd)
     return Place(
-        sweep=folder.parent,
+        sweep=sweep_folder(folder, cwd),
         folder=folder,
         outputs=cwd / config.outputs,
         job=int(hydra.job.num) if hydra.mode == RunMode.MULTIRUN else 0,
@@ -74,10 +77,12 @@ def locate(config: DictConfig) -> Place:
     )
 
 
-def config_folders(hydra: Any) -> list[Path]:
-    """Folders on Hydra's search path, the user's first."""
-    sources = [source for source in hydra.runtime.config_sources if source.schema == "file"]
-    return [Path(source.path) for source in sorted(sources, key=lambda source: source.provider == "main")]
+def sweep_folder(folder: Path, cwd: Path) -> Path:
+    """The sweep's folder, also for jobs in folders that a user named with slashes."""
+    named = os.environ.get(SWEEP_FOLDER)
+    if named and folder.is_relative_to(cwd / named):
+        return cwd / named
+    return folder.parent
 
 
 def _finished_before(config: DictConfig, where: Place) -> Point | None:
@@ -208,6 +213,21 @@ def _keep(point: Point, reply: Reply | None, where: Place) -> None:
     if reply and reply.detail:
         write_atomically(where.folder / "error.txt", reply.detail.encode())
     write_point(where.folder, point)
+
+
+def _counted(point: Point, config: DictConfig, where: Place, run: Running) -> Point:
+    """With its counters, where each job counts itself: on a cluster the sweep ends on another machine."""
+    if point.device != "cuda" or point.status != "ok" or config.counters.phase != CounterPhase.job:
+        return point
+    from roofexp.candidates import Wish
+    from roofexp.counting import count_sweep
+
+    try:
+        say, progress = run.display.say, run.display.working
+        count_sweep(where.sweep, Wish(phase="job"), folders=[where.folder], say=say, progress=progress)
+    except Exception as error:  # a mistake in counting costs no timing
+        run.display.say(f"counters: {type(error).__name__}: {error}; traffic stays modelled")
+    return read_point(where.folder / "point.json")
 
 
 def _samples_table(samples: Samples) -> bytes:

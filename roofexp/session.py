@@ -23,6 +23,10 @@ class Session:
         self._stores: dict[str, RoofStore] = {}
         self._written: set[Path] = set()
 
+    def open(self) -> Machine:
+        """Starts the worker. Raises BadInputError when the device asked for is not there."""
+        return self._worker.start()
+
     def machine(self, sweep: Path) -> Machine:
         """Starts the worker if need be. Raises BadInputError when the device asked for is not there."""
         machine = self._worker.start()
@@ -54,6 +58,12 @@ class Session:
 
     def stop(self) -> None:
         self._worker.stop()
+
+
+def config_folders(hydra: Any) -> list[Path]:
+    """Folders on Hydra's search path, the user's first."""
+    sources = [source for source in hydra.runtime.config_sources if source.schema == "file"]
+    return [Path(source.path) for source in sorted(sources, key=lambda source: source.provider == "main")]
 
 
 _SESSIONS: dict[str, Session] = {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from roofexp.devices import parse_device
@@ -15,7 +16,9 @@ from roofexp.errors import BadInputError
 from roofexp.explain import unknown_key
 from roofexp.resume import repeatable, resumed_folder
 from roofexp.running import Running
-from roofexp.sweep import STOP_MARK, describe_sweep, read_sweep, write_sweep
+from roofexp.schema import CounterLevel
+from roofexp.session import config_folders, session_for
+from roofexp.sweep import NO_COUNTERS_MARK, STOP_MARK, SWEEP_FOLDER, describe_sweep, read_sweep, write_sweep
 
 
 def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
@@ -28,30 +31,38 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     if problem:
         raise BadInputError(problem)
     parse_device(str(config.device))  # refused here once instead of at every point
+    _check_counters(config)
     _make_writable(folder)
     sweep = _described(config, folder, overrides, plain_run)
     (folder / STOP_MARK).unlink(missing_ok=True)
+    (folder / NO_COUNTERS_MARK).unlink(missing_ok=True)
+    _open_named_device(config)
     total = 1 if plain_run else count_jobs(config)
     outputs = Path(config.hydra.runtime.cwd) / config.outputs
     return Running(folder, sweep, total, _open_tracker(config, folder, outputs, sweep))
 
 
 def count_jobs(config: DictConfig) -> int | None:
-    """How many jobs the swept overrides make together; None where Hydra's grammar is not understood."""
+    """How many jobs the swept overrides make together; None where that takes Hydra's own loader (globs)."""
+    lengths = [len(values) for values in swept_values(config).values()]
+    return None if 0 in lengths else math.prod(lengths)
+
+
+def swept_values(config: DictConfig) -> dict[str, list[str]]:
+    """The values of every key that is swept; an empty list for a glob."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Glob
 
     params = config.hydra.sweeper.get("params") or {}
     texts = [f"{key}={value}" for key, value in params.items()] + list(config.hydra.overrides.task)
-    lengths: dict[str, int] = {}
-    try:
-        for override in OverridesParser.create().parse_overrides(texts):
-            if override.is_sweep_override():
-                lengths[override.get_key_element()] = sum(1 for _ in override.sweep_iterator())
-            else:
-                lengths.pop(override.get_key_element(), None)
-    except Exception:  # globs need the config loader; the count is only for the display
-        return None
-    return math.prod(lengths.values())
+    swept: dict[str, list[str]] = {}
+    for override in OverridesParser.create().parse_overrides(texts):
+        key = str(override.get_key_element())
+        swept.pop(key, None)  # the command line stands above the file
+        if override.is_sweep_override():
+            glob = isinstance(override.value(), Glob)
+            swept[key] = [] if glob else [str(value) for value in override.sweep_iterator()]
+    return swept
 
 
 def _described(config: DictConfig, folder: Path, overrides: list[str], plain_run: bool) -> dict[str, Any]:
@@ -64,18 +75,58 @@ def _described(config: DictConfig, folder: Path, overrides: list[str], plain_run
             f"{folder} holds a sweep already; go on with it by resume={folder}, or choose another name="
         )
     if not sweep:
-        sweep = describe_sweep(_name(config), overrides, str(config.tracking.experiment))
+        sweep = describe_sweep(sweep_name(config), overrides, str(config.tracking.experiment))
         sweep |= {"arguments": repeatable(sys.argv[1:]), "plain_run": plain_run}
         write_sweep(folder, sweep)
     return sweep
 
 
+def name_folder(config: DictConfig) -> Path:
+    """The folder of a sweep, the same for all of its jobs; told to the processes that run them."""
+    os.environ.pop(SWEEP_FOLDER, None)
+    chosen = Path(config.hydra.sweep.dir)
+    if chosen.parent.name == _name(config):  # nobody chose another folder: the name may stand for several kernels
+        chosen = chosen.parent.parent / sweep_name(config) / chosen.name
+    os.environ[SWEEP_FOLDER] = str(chosen)
+    return chosen
+
+
+def sweep_name(config: DictConfig) -> str:
+    """As it was given; else the kernel, or the first of several kernels or cases and how many there are."""
+    if OmegaConf.is_interpolation(config, "name"):
+        for group in ("case", "kernel"):
+            options = swept_values(config).get(group, [])
+            if len(options) > 1:
+                first = options[0].replace("/", "-")
+                return "+".join(options).replace("/", "-") if len(options) < 4 else f"{first}+{len(options) - 1}"
+    return _name(config)
+
+
 def _name(config: DictConfig) -> str:
-    """The sweep's name; several kernels in one sweep share the folder of the first."""
     try:
         return str(config.name)
     except OmegaConfBaseException as error:
         raise BadInputError(f"name: {error}") from error
+
+
+def _open_named_device(config: DictConfig) -> None:
+    """A device that was named and is not there is refused once, before the first job. Jobs in other processes open
+    their own."""
+    if config.device == "auto" or "device" in swept_values(config):
+        return
+    if "BasicLauncher" in str(config.hydra.launcher.get("_target_")):
+        session_for(str(config.device), config_folders(config.hydra)).open()
+
+
+def _check_counters(config: DictConfig) -> None:
+    """An ncu that was named and is not there is refused now, and not after hours of timing."""
+    from roofexp.counters.ncu import explain_missing, find_ncu
+
+    named, explicit = config.counters.ncu, config.counters.level not in (CounterLevel.none, CounterLevel.auto)
+    if named is None and (not explicit or str(config.device).startswith("cpu")):
+        return
+    if find_ncu(named) is None:
+        print(f"counters: {explain_missing()}; the sweep goes on with modelled traffic")
 
 
 def _make_writable(folder: Path) -> None:

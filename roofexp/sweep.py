@@ -21,7 +21,9 @@ from roofexp.machine import Machine, RoofSet
 from roofexp.point import Point, read_points, write_atomically, write_json
 
 LIBRARIES = ("hydra-core", "omegaconf", "numpy", "numba", "mlflow", "pandas", "cupy-cuda12x", "cupy-cuda13x", "torch")
+SWEEP_FOLDER = "ROOFEXP_SWEEP_FOLDER"  # where all jobs of a sweep write
 STOP_MARK = ".stopped"  # fail_fast: no further point of this sweep is measured
+NO_COUNTERS_MARK = ".no_counters"  # why there are none: jobs that count themselves do not ask again
 
 
 def describe_sweep(name: str, overrides: list[str], experiment: str) -> dict[str, Any]:
@@ -92,8 +94,8 @@ def read_roofs(folder: Path) -> list[RoofSet]:
     return sets
 
 
-def collect(folder: Path) -> list[Point]:
-    """Makes the sweep's own files from its points: points.csv, roofs.json, the machines in sweep.yaml."""
+def collect(folder: Path, interrupted: bool = False) -> list[Point]:
+    """Makes the sweep's own files from its points: points.csv, roofs.json, machines and outcome in sweep.yaml."""
     points = read_points(folder)
     write_points_table(folder, points)
     roofs = read_roofs(folder)
@@ -102,6 +104,9 @@ def collect(folder: Path) -> list[Point]:
     sweep = read_sweep(folder)
     if sweep:
         sweep["finished"] = now()
+        sweep.pop("status", None)
+        if interrupted:
+            sweep["status"] = "KILLED"
         sweep["machines"] = {key: msgspec.to_builtins(value) for key, value in read_machines(folder).items()}
         write_sweep(folder, sweep)
     return points
@@ -160,9 +165,36 @@ def point_row(point: Point) -> dict[str, Any]:
         "next_move": place.next_move if place else None,
         "ridge_flop_per_byte": place.ridge_flop_per_byte if place else None,
         "compute_hz": point.clock.compute_hz if point.clock else None,
+        **counted_columns(point),
         "error": point.check.error if point.check else None,
         "flags": "; ".join(flag.name for flag in point.flags) or None,
         **{f"param.{key}": value for key, value in point.params.items()},
+    }
+
+
+def counted_columns(point: Point) -> dict[str, Any]:
+    """What hardware counters say: columns only in a table in which they were wanted."""
+    counted = point.counted
+    if counted is None:
+        return {}
+    levels = ("dram", "l2", "l1", "shared")
+    return {
+        "counters": counted.unavailable or counted.level or "named metrics",
+        "issued_flops": counted.flops,
+        "issued_per_useful_flop": counted.flops_ratio,
+        **{f"counted_{level}_bytes": counted.bytes_at(level) for level in levels},
+        **{f"intensity_{level}_flop_per_byte": point.intensity_at(level) for level in levels},
+        "profiled_time_s": counted.time_s,
+        "profiled_sm_hz": counted.sm_hz,
+        "profiled_memory_hz": counted.memory_hz,
+        "profiled_fraction": counted.fraction,
+        "sol_sm_pct": counted.sol_sm_pct,
+        "sol_memory_pct": counted.sol_memory_pct,
+        "peak_fraction": counted.peak_fraction,
+        "occupancy_pct": counted.occupancy_pct,
+        "registers": counted.registers,
+        "kernels": len(counted.kernels) or None,
+        "passes": counted.passes,
     }
 
 

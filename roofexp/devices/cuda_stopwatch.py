@@ -107,11 +107,15 @@ class CudaStopwatch:
         readings: list[float] = []
         for _ in range(WAKE_READINGS):
             self.reset_clock()
-            self.seconds(lambda: [self.flush() for _ in range(WAKE_FLUSHES)])
+            self.seconds(self._flush_often)
             readings = [*readings[-2:], self.clock_hz() or 0.0]
             if len(readings) == 3 and max(readings) <= 1.01 * min(readings):
                 break
         self.reset_clock()
+
+    def _flush_often(self) -> None:
+        for _ in range(WAKE_FLUSHES):
+            self.flush()
 
     def _close_gate(self) -> None:
         import numpy
