@@ -6,6 +6,7 @@ The parent never touches the device: it sends requests through a pipe and gets r
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from typing import Any
 import msgspec
 
 from roofexp.errors import BadInputError
-from roofexp.folders import PACKAGE
+from roofexp.folders import PACKAGE, kernels_folder
 from roofexp.machine import Machine
 from roofexp.measure import Bench, Progress, Reply, Request
 
@@ -147,9 +148,20 @@ def worker_environment(device: str) -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         environment[name] = threads
-    environment.setdefault("NUMBA_CACHE_DIR", str(cache / "numba"))
+    # unbound threads may share one core for a whole measurement, at half the rate
+    environment.setdefault("OMP_PROC_BIND", "close")
+    environment.setdefault("OMP_PLACES", "cores")
+    environment.setdefault("NUMBA_CACHE_DIR", str(cache / f"numba-{kernel_files_hash()}"))
     environment.setdefault("ROOFEXP_CACHE_DIR", str(cache))
     return environment
+
+
+def kernel_files_hash() -> str:
+    """numba keeps compiled code by the file that a function stands in, and does not see what that file imports."""
+    digest = hashlib.sha256()
+    for file in sorted(kernels_folder().rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def _die_with_parent() -> None:
