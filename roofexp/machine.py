@@ -68,6 +68,7 @@ class RoofSet(msgspec.Struct, frozen=True, kw_only=True):
     measured: str  # when, ISO 8601
     seconds: float  # what measuring took
     roofs: list[Roof]
+    disturbed: bool = False  # other programs ran meanwhile: good enough for one sweep, not to be kept
     unavailable: dict[str, str] = {}  # benchmarks that this machine cannot run, and why
 
     def bandwidth(self, level: str) -> Roof | None:

@@ -18,6 +18,9 @@ from roofexp.point import Check, Clock, Flag, Status, Timing
 from roofexp.timing import Samples, TimingSettings, measure
 
 
+NOT_QUIET = "machine not quiet"
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel to be measured."""
 
@@ -126,7 +129,7 @@ class Bench:
 def _quiet_flags(others: float | None, settings: TimingSettings, kind: str) -> list[Flag]:
     """Other programs disturb a CPU measurement directly; a GPU's only when they hold the host back."""
     if kind == "cpu" and others is not None and others > settings.busy:
-        return [Flag("machine not quiet", f"other programs took {others:.0%} of the machine during the timing")]
+        return [Flag(NOT_QUIET, f"other programs took {others:.0%} of the machine during the timing")]
     return []
 
 

@@ -21,7 +21,7 @@ from roofexp.folders import PACKAGE, kernels_folder
 from roofexp.formula import evaluate_count
 from roofexp.kernel import Kernel
 from roofexp.machine import Machine, Roof, RoofKind, RoofSet
-from roofexp.measure import Reply, Request
+from roofexp.measure import NOT_QUIET, Reply, Request
 from roofexp.point import write_json
 from roofexp.timing import TimingSettings
 
@@ -58,6 +58,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None
     compute_hz: float | None
     problem: str | None = None
+    disturbed: bool = False  # other programs took the machine meanwhile
 
 
 class RoofStore:
@@ -86,7 +87,7 @@ class RoofStore:
 
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(str(self._file) + ".lock"):  # another process may be measuring the same machine
-                self.set = self._stored() or self.set
+                self.set = self._stored() or self.set  # what another process measured meanwhile
                 missing = [b for b in missing if not self._has(b)]
                 if missing:
                     self._measure(missing, timing, run, announce)
@@ -102,11 +103,15 @@ class RoofStore:
             announce(f"roof {number + 1} of {len(missing)}: {benchmark.name}")
             outcomes.append(self._run(benchmark, settings, run))
         roofs = assemble(outcomes, self._machine)
+        disturbed = sum(outcome.disturbed for outcome in outcomes)
+        if disturbed:
+            announce(f"{disturbed} roofs were measured while other programs ran; the next sweep measures them again")
         self.set = msgspec.structs.replace(
             self.set,
             roofs=[*self.set.roofs, *roofs],
             unavailable={**self.set.unavailable, **{o.benchmark.name: o.problem for o in outcomes if o.problem}},
             seconds=self.set.seconds + time.monotonic() - start,
+            disturbed=self.set.disturbed or disturbed > 0,
             measured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
         write_json(self._file, self.set)
@@ -123,7 +128,12 @@ class RoofStore:
         fastest_s = reply.timing.p5_s
         work = kernel.work.flops if benchmark.kind == "compute" else kernel.work.dram_bytes
         rate = reply.timing.median_s if benchmark.kind == "launch" else work / fastest_s
-        return Outcome(benchmark=benchmark, rate=rate, compute_hz=reply.clock.compute_hz if reply.clock else None)
+        return Outcome(
+            benchmark=benchmark,
+            rate=rate,
+            compute_hz=reply.clock.compute_hz if reply.clock else None,
+            disturbed=any(flag.name == NOT_QUIET for flag in reply.flags),
+        )
 
     def _kernel(self, benchmark: Benchmark) -> Kernel:
         size = None
@@ -153,7 +163,7 @@ class RoofStore:
             stored = msgspec.json.decode(self._file.read_bytes(), type=RoofSet)
         except (OSError, msgspec.MsgspecError):
             return None
-        if stored.code_version != self._version:
+        if stored.code_version != self._version or (stored.disturbed and self._config["policy"] == "measure"):
             return None
         self.saved_s = stored.seconds
         return stored

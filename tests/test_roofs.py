@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from roofexp.configuration import load_kernel
 from roofexp.errors import BadInputError
 from roofexp.folders import conf_folder
 from roofexp.machine import Machine, Roof
-from roofexp.measure import Reply, Request
-from roofexp.point import Clock, Timing
+from roofexp.measure import NOT_QUIET, Reply, Request
+from roofexp.point import Clock, Flag, Timing
 from roofexp.roofs import Benchmark, Outcome, RoofStore, assemble, plan
 from roofexp.timing import TimingSettings
 from tests.test_timing import SETTINGS
@@ -139,3 +140,17 @@ def test_every_benchmark_of_the_cpu_is_a_kernel_that_can_be_built() -> None:
     for benchmark in benchmarks:
         kernel = load_kernel(benchmark.kernel, [conf_folder()], benchmark.precision, None, benchmark.params, "normal")
         assert kernel.work.flops or kernel.work.dram_bytes or benchmark.kind == "launch"
+
+
+def test_roofs_of_a_busy_machine_are_not_kept(tmp_path: Path) -> None:
+    class Busy(Runs):
+        def __call__(self, request: Request) -> Reply:
+            return msgspec.structs.replace(super().__call__(request), flags=[Flag(NOT_QUIET, "others took 50%")])
+
+    said: list[str] = []
+    first, runs = store(tmp_path), Busy()
+    assert first.ensure("fp32", SETTINGS, runs, said.append) is not None
+    assert any("measured while other programs ran" in line for line in said)
+    assert ensure(first, "fp32") == []  # the sweep that measured them goes on with them
+    assert len(ensure(store(tmp_path), "fp32")) == 2
+    assert ensure(store(tmp_path), "fp32") == []
