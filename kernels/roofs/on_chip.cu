@@ -2,8 +2,6 @@
 // 16 bytes per thread and THREADS threads side by side. y is each block's sum over all passes.
 #include "reduce.cuh"
 
-constexpr int FLOATS = THREADS * UNROLL * 4;  // read in one pass
-
 __device__ inline void read_over_and_over(const float4* from, float* y, long long passes) {
     // Zero, which the compiler cannot know: otherwise it would load once what every pass loads again.
     const long long nothing = passes >> 32;
@@ -35,9 +33,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) read_l1(const float4* __re
     read_over_and_over(x, y, passes);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) read_shared(const float* x, float* y, long long passes) {
-    __shared__ alignas(16) float kept[FLOATS];
-    for (int i = threadIdx.x; i < FLOATS; i += THREADS) kept[i] = x[i];
+extern "C" __global__ void __launch_bounds__(THREADS) read_shared(const float4* __restrict__ x, float* __restrict__ y,
+                                                                  long long passes) {
+    __shared__ float4 kept[THREADS * UNROLL];
+    for (int i = threadIdx.x; i < THREADS * UNROLL; i += THREADS) kept[i] = x[i];
     __syncthreads();
-    read_over_and_over(reinterpret_cast<const float4*>(kept), y, passes);
+    read_over_and_over(kept, y, passes);
 }
