@@ -17,7 +17,6 @@ from roofexp.kernel import Kernel
 from roofexp.point import Check, Clock, Flag, Status, Timing
 from roofexp.timing import Samples, TimingSettings, measure
 
-
 NOT_QUIET = "machine not quiet"
 
 
