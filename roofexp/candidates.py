@@ -34,6 +34,24 @@ class CountSettings(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.metrics else {"auto": "basic"}.get(self.level, self.level)
 
 
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """Which points to count, and how. ``override`` replaces keys of their own ``counters`` group; ``default`` is the
+    level of those that were timed without; ``phase`` leaves out points of the other phase, ``again`` none."""
+
+    override: dict[str, Any] = {}
+    default: str = "none"
+    phase: str | None = None
+    again: bool = False
+
+    def settings(self, stored: dict[str, Any]) -> CountSettings | None:
+        """None where no counters are wished. Raises msgspec.ValidationError."""
+        settings = msgspec.convert({**stored, **self.override}, CountSettings)
+        if settings.level == "none":
+            settings = msgspec.structs.replace(settings, level=self.default)
+        other_phase = self.phase is not None and settings.phase != self.phase
+        return None if settings.level == "none" or other_phase else settings
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A point to be counted, rebuilt from its folder."""
 
@@ -56,28 +74,26 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return int((code or {}).get("half_lanes") or 2)
 
 
-def gpu_points(files: Iterable[Path]) -> list[tuple[Path, Point]]:
+def gpu_points(folders: Iterable[Path]) -> list[tuple[Path, Point]]:
     """Points that a GPU measured, in job order."""
     found = []
-    for file in files:
+    for folder in folders:
         try:
-            point = read_point(file)
+            point = read_point(folder / "point.json")
         except (ValueError, OSError):
             continue
         if point.device == "cuda" and point.status == "ok" and point.implementation:
-            found.append((file.parent, point))
+            found.append((folder, point))
     return sorted(found, key=lambda pair: pair[1].job)
 
 
-def candidate_of(
-    folder: Path, point: Point, override: dict[str, Any], phase: str | None, again: bool
-) -> Candidate | None:
+def candidate_of(folder: Path, point: Point, wish: Wish) -> Candidate | None:
     """None for a point that wants no counters or has them; one that cannot be rebuilt is marked."""
     settings = None
     try:
         config = stored_config(folder)
-        settings = msgspec.convert({**config["counters"], **override}, CountSettings)
-        if settings.level == "none" or (phase is not None and settings.phase != phase) or _has(point, settings, again):
+        settings = wish.settings(config["counters"])
+        if settings is None or (_has(point, settings) and not wish.again):
             return None
         kernel = build_kernel(config["kernel"], config["precision"], config["size"], config["fill"])
         placing = PlacingSettings(**config["placing"])
@@ -96,6 +112,6 @@ def candidate_of(
     )
 
 
-def _has(point: Point, settings: CountSettings, again: bool) -> bool:
+def _has(point: Point, settings: CountSettings) -> bool:
     counted = point.counted
-    return not again and counted is not None and counted.unavailable is None and counted.level == settings.level_asked
+    return counted is not None and counted.unavailable is None and counted.level == settings.level_asked

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from roofexp.candidates import Candidate, candidate_of, gpu_points
+from roofexp.candidates import Candidate, Wish, candidate_of, gpu_points
 from roofexp.counters.catalogue import request, resolve
 from roofexp.counters.command import CLOCK_CONTROL, Command
 from roofexp.counters.counted import counted_point, tidy_table
@@ -28,33 +27,24 @@ from roofexp.folders import kernel_roots
 from roofexp.machine import Machine, RoofSet
 from roofexp.point import Point, write_atomically, write_point
 from roofexp.stored import stored_config_folders
-from roofexp.sweep import read_machines, read_roofs
+from roofexp.sweep import NO_COUNTERS_MARK, read_machines, read_roofs
 
 Tell = Callable[[str], None]
-NO_COUNTERS_MARK = ".no_counters"  # why there are none: the jobs after the first do not ask again
 OF_THE_SESSION = ("unknown option", "other machine")  # another session of the sweep may fare better
 
 
 def count_sweep(
     sweep: Path,
+    wish: Wish,
     *,
-    override: dict[str, Any] | None = None,
-    again: bool = False,
-    phase: str | None = None,
     folders: Iterable[Path] | None = None,
     say: Tell = print,
     progress: Tell = lambda line: None,
 ) -> int:
-    """Counts the points of ``sweep`` (or those in ``folders``) that want it, and writes them. How many were to do.
-
-    ``override`` replaces keys of the points' own counters group, ``again`` counts what was counted already, ``phase``
-    leaves out points of the other phase.
-    """
-    points = gpu_points(
-        sweep.glob("*/point.json") if folders is None else (folder / "point.json" for folder in folders)
-    )
-    candidates = [c for folder, point in points if (c := candidate_of(folder, point, override or {}, phase, again))]
-    counter = _Counter(sweep, say, progress, asks_once=phase == "job")
+    """Counts the points of ``sweep`` (or those in ``folders``) that ``wish`` is for, and writes them. How many."""
+    points = gpu_points([file.parent for file in sweep.glob("*/point.json")] if folders is None else folders)
+    candidates = [found for folder, point in points if (found := candidate_of(folder, point, wish))]
+    counter = _Counter(sweep, say, progress, asks_once=wish.phase == "job")
     for key in dict.fromkeys(candidate.session for candidate in candidates):
         counter.count_group([candidate for candidate in candidates if candidate.session == key])
     return len(candidates)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from roofexp.counters.told import counting_lines
 from roofexp.point import Point
 from roofexp.progress import rate_text
 from roofexp.units import engineering, percent
@@ -41,6 +42,7 @@ def _lines(folder: Path, points: list[Point], figures: list[Path], notes: list[s
         if point.status != "ok":
             lines.append(f"  {point.status} {point.label} ({' '.join(point.overrides) or 'defaults'}): {point.reason}")
     lines += _flag_lines(points)
+    lines += counting_lines(points)
     lines.append(f"results  {relative(folder)}")
     lines += [f"figure   {relative(figure)}" for figure in figures if figure.suffix == ".png"]
     return lines + notes

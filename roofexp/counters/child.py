@@ -66,7 +66,7 @@ def _open(plan: Plan) -> ProfiledDevice:
     reason = why_no_cuda(index)
     if reason is not None:
         raise BadInputError(reason)
-    return CudaDevice(index, plan.roots)
+    return CudaDevice(index, [Path(root) for root in plan.roots])
 
 
 def run_tasks(

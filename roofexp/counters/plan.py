@@ -26,7 +26,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """``parent`` is the process whose end ends this one; ``machine_name`` the GPU that was measured, where known."""
 
     device: str  # cuda or cuda:<index>
-    roots: list[Path]
+    roots: list[str]
     tasks: list[Task]
     timeout_s: float
     parent: int

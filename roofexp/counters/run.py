@@ -51,7 +51,7 @@ def run_child(tasks: list[Task], command: Command, on_done: Callable[[int], None
         folder = Path(name)
         plan = Plan(
             device=command.device,
-            roots=command.roots,
+            roots=[str(root) for root in command.roots],
             tasks=tasks,
             timeout_s=command.timeout_s,
             machine_name=command.machine_name,

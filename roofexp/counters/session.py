@@ -82,7 +82,8 @@ def _take(counting: Counting, rest: list[Task], ended: Ended, final: bool) -> No
     for launch in ended.launches:
         name = range_of(launch, names)
         if name is not None:
-            counting.launches.setdefault(name, []).append(launch)
+            bare = msgspec.structs.replace(launch, kernel=launch.kernel.removeprefix(f"{name}/"))
+            counting.launches.setdefault(name, []).append(bare)
     counting.problems |= _said(ended.steps)
     if not final:
         counting.problems |= _unsaid(counting, ended, names)
