@@ -1,6 +1,6 @@
-// The types of the point's precision: how an element is stored (real), what is worked on at once (piece: two elements of
-// a 16-bit type, else one), and what sums are kept in (accum).
-// The program defines ROOFEXP_<PRECISION> = 1, and each of the kernel's parameters in upper case.
+// The types of the point's precision: how an element is stored (real), what is worked on at once (piece: two elements
+// of a 16-bit type, else one), and what sums are kept in (accum). The program defines ROOFEXP_<PRECISION> = 1, and each
+// of the kernel's parameters in upper case.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -53,10 +53,14 @@ __device__ inline real from_accum(accum value) {
 template <typename T>
 __device__ inline T filled(accum value);
 template <>
-__device__ inline real filled<real>(accum value) { return from_accum(value); }
+__device__ inline real filled<real>(accum value) {
+    return from_accum(value);
+}
 #if defined(ROOFEXP_FP16) || defined(ROOFEXP_BF16)
 template <>
-__device__ inline piece filled<piece>(accum value) { return {from_accum(value), from_accum(value)}; }
+__device__ inline piece filled<piece>(accum value) {
+    return {from_accum(value), from_accum(value)};
+}
 #endif
 
 // Arithmetic in the point's own precision, each one instruction; a 16-bit type does both lanes of a piece.

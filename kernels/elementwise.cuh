@@ -4,9 +4,13 @@
 #include "vector.cuh"
 
 template <typename Map, typename T>
-__device__ inline T call(Map map, const T (&x)[1]) { return map(x[0]); }
+__device__ inline T call(Map map, const T (&x)[1]) {
+    return map(x[0]);
+}
 template <typename Map, typename T>
-__device__ inline T call(Map map, const T (&x)[2]) { return map(x[0], x[1]); }
+__device__ inline T call(Map map, const T (&x)[2]) {
+    return map(x[0], x[1]);
+}
 
 template <int INPUTS, typename Map>
 __device__ inline Vector map_vector(Map map, const Vector (&inputs)[INPUTS]) {

@@ -1,5 +1,5 @@
-// C = A B, register-blocked: a block computes TILE x TILE of C, a thread 8 x 8 of it from registers. Tiles of A and B pass
-// through shared memory TILE_K deep, double buffered, so that the next tile is on its way while this one is used.
+// C = A B, register-blocked: a block computes TILE x TILE of C, a thread 8 x 8 of it from registers. Tiles of A and B
+// pass through shared memory TILE_K deep, double buffered, so that the next tile is on its way while this one is used.
 // A block has (TILE / 8)^2 threads.
 #include "common.cuh"
 
@@ -90,8 +90,8 @@ __device__ inline void multiply(accum (&sums)[PER_THREAD][PER_THREAD], const Til
     }
 }
 
-__device__ inline void store_quad(real* __restrict__ c, const accum* sums, long long row, long long column,
-                                  long long m, long long n) {
+__device__ inline void store_quad(real* __restrict__ c, const accum* sums, long long row, long long column, long long m,
+                                  long long n) {
     if (row >= m) return;
     if (n % QUAD == 0 && column < n) {
         Quad<real> quad;

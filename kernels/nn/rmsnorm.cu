@@ -1,8 +1,9 @@
 // y = x / sqrt(mean(x^2) + eps) * w for each row of x. A block per row, or fewer blocks.
 #include "row.cuh"
 
-extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1) rmsnorm(const real* __restrict__ x, const real* __restrict__ w, real* __restrict__ y,
-                                   accum eps, long long rows, long long columns) {
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
+    rmsnorm(const real* __restrict__ x, const real* __restrict__ w, real* __restrict__ y, accum eps, long long rows,
+            long long columns) {
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         const real* const in = x + row * columns;
         real* const out = y + row * columns;

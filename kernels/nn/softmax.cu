@@ -5,8 +5,8 @@ __device__ inline accum larger(accum a, accum b) { return a > b ? a : b; }
 
 // The textbook's way: the largest element, then the sum of the exponentials, then the quotients. Each is a pass over x,
 // with a reduction over the block in between; the later passes find the row in a cache.
-extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1) softmax_block(const real* __restrict__ x, real* __restrict__ y, long long rows,
-                                         long long columns) {
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
+    softmax_block(const real* __restrict__ x, real* __restrict__ y, long long rows, long long columns) {
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         const real* const in = x + row * columns;
         const Row parts(in, y + row * columns, columns);
@@ -38,8 +38,8 @@ __device__ inline Running from_lane(Running value, int lane_mask) {
 
 // The largest element and the sum in one pass, rescaling the sum when a larger element turns up; x is read once where a
 // row fits in registers.
-extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1) softmax_online(const real* __restrict__ x, real* __restrict__ y, long long rows,
-                                          long long columns) {
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)
+    softmax_online(const real* __restrict__ x, real* __restrict__ y, long long rows, long long columns) {
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         const real* const in = x + row * columns;
         real* const out = y + row * columns;
@@ -55,10 +55,9 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1) softmax_online(con
             running = {top, sum};
         }
         parts.each_scalar([&](long long column) { running = running.combined({to_accum(in[column]), accum(1)}); });
-        running = block_reduce(running, Running{LOWEST, 0},
-                               [](const Running& a, const Running& b) { return a.combined(b); });
+        running =
+            block_reduce(running, Running{LOWEST, 0}, [](const Running& a, const Running& b) { return a.combined(b); });
         const accum factor = 1 / running.sum;
-        write_row(parts, in, out, kept,
-                  [&](accum value) { return exponential(value - running.largest) * factor; });
+        write_row(parts, in, out, kept, [&](accum value) { return exponential(value - running.largest) * factor; });
     }
 }

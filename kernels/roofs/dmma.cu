@@ -1,5 +1,5 @@
-// The tensor cores' roof in fp64: every warp adds the same 32 x 32 product over 16 columns of A and B to its sums, PASSES
-// times, from registers. In the instruction of Ampere, 8 x 8 x 4, and in the largest of Hopper, 16 x 8 x 16.
+// The tensor cores' roof in fp64: every warp adds the same 32 x 32 product over 16 columns of A and B to its sums,
+// PASSES times, from registers. In the instruction of Ampere, 8 x 8 x 4, and in the largest of Hopper, 16 x 8 x 16.
 
 constexpr int EDGE = 32, DEPTH = 16;
 
@@ -23,7 +23,7 @@ extern "C" __global__ void dmma_8x8x4(const double* __restrict__ a, const double
         for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
             for (int i = 0; i < PARTS * PARTS; ++i) {
-                double(&part)[2] = sums[i / PARTS][i % PARTS];
+                double (&part)[2] = sums[i / PARTS][i % PARTS];
                 asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                              : "+d"(part[0]), "+d"(part[1])
                              : "d"(a_part[i / PARTS][step]), "d"(b_part[i % PARTS][step]));
@@ -62,14 +62,15 @@ extern "C" __global__ void dmma_16x8x16(const double* __restrict__ a, const doub
     for (int pass = 0; pass < static_cast<int>(passes); ++pass) {
 #pragma unroll
         for (int i = 0; i < TALL * WIDE; ++i) {
-            double(&part)[4] = sums[i / WIDE][i % WIDE];
-            const double(&left)[8] = a_part[i / WIDE];
-            const double(&right)[4] = b_part[i % WIDE];
-            asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
-                         "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
-                         : "+d"(part[0]), "+d"(part[1]), "+d"(part[2]), "+d"(part[3])
-                         : "d"(left[0]), "d"(left[1]), "d"(left[2]), "d"(left[3]), "d"(left[4]), "d"(left[5]),
-                           "d"(left[6]), "d"(left[7]), "d"(right[0]), "d"(right[1]), "d"(right[2]), "d"(right[3]));
+            double (&part)[4] = sums[i / WIDE][i % WIDE];
+            const double (&left)[8] = a_part[i / WIDE];
+            const double (&right)[4] = b_part[i % WIDE];
+            asm volatile(
+                "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+                "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
+                : "+d"(part[0]), "+d"(part[1]), "+d"(part[2]), "+d"(part[3])
+                : "d"(left[0]), "d"(left[1]), "d"(left[2]), "d"(left[3]), "d"(left[4]), "d"(left[5]), "d"(left[6]),
+                  "d"(left[7]), "d"(right[0]), "d"(right[1]), "d"(right[2]), "d"(right[3]));
         }
     }
     if (blockIdx.x != 0 || threadIdx.x >= 32) return;

@@ -20,7 +20,8 @@ __device__ void chains(real* y, accum a, accum b1, accum b2, long long n, long l
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const accum scale = 1 + accum(thread / 32 % 64) / 64;
     // a value of the thread's own, so that all three operands are ordinary registers
-    const piece factor = filled<piece>(thread < n ? a : 0), first = filled<piece>(b1 * scale), second = filled<piece>(b2 * scale);
+    const piece factor = filled<piece>(thread < n ? a : 0);
+    const piece first = filled<piece>(b1 * scale), second = filled<piece>(b2 * scale);
     piece x[CHAINS];
 #pragma unroll
     for (int c = 0; c < CHAINS; ++c) x[c] = filled<piece>(scale + accum(c) / 8);

@@ -1,5 +1,5 @@
-// The tensor cores through mma.sync, as every GPU since Turing has it (on Hopper a ceiling: wgmma is faster there). Every
-// pass of a warp computes the same 32 x 32 product anew from registers, over the 128 bytes of a row of A and B.
+// The tensor cores through mma.sync, as every GPU since Turing has it (on Hopper a ceiling: wgmma is faster there).
+// Every pass of a warp computes the same 32 x 32 product anew from registers, over the 128 bytes of a row of A and B.
 // ACCUMULATE is 32, or 16 for sums in fp16.
 #ifndef ACCUMULATE
 #define ACCUMULATE 32
@@ -7,18 +7,19 @@
 #include <cuda_fp16.h>
 
 constexpr int EDGE = 32, TALL = EDGE / 16, WIDE = EDGE / 8;  // the product, and the instructions' 16 x 8 parts of it
-constexpr int ROW_WORDS = 32, STEPS = 4;                      // words of 4 bytes; a step takes eight of them
-constexpr int SUMS = ACCUMULATE / 8;                          // registers of a thread for one part
+constexpr int ROW_WORDS = 32, STEPS = 4;                     // words of 4 bytes; a step takes eight of them
+constexpr int SUMS = ACCUMULATE / 8;                         // registers of a thread for one part
 
 // d = A B^T + c for a 16 x 8 part over 32 bytes of each row.
 __device__ inline void multiply(unsigned (&d)[SUMS], const unsigned (&a)[4], const unsigned (&b)[2],
                                 const unsigned (&c)[SUMS]) {
-#define FOUR_SUMS(INSTRUCTION)                                                                              \
-    asm volatile("mma.sync.aligned." INSTRUCTION " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "          \
-                 "{%10, %11, %12, %13};"                                                                    \
-                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])                                           \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), \
-                   "r"(c[2]), "r"(c[3]))
+#define FOUR_SUMS(INSTRUCTION)                                                                                        \
+    asm volatile("mma.sync.aligned." INSTRUCTION                                                                      \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "                                                    \
+                 "{%10, %11, %12, %13};"                                                                              \
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])                                                     \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), \
+                   "r"(c[3]))
 #if defined(ROOFEXP_BF16)
     FOUR_SUMS("m16n8k16.row.col.f32.bf16.bf16.f32");
 #elif defined(ROOFEXP_TF32)
@@ -107,7 +108,7 @@ extern "C" __global__ void mma_sync(const unsigned* __restrict__ a, const unsign
         for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
             for (int i = 0; i < TALL * WIDE; ++i) {
-                unsigned(&part)[SUMS] = sums[i / WIDE][i % WIDE];
+                unsigned (&part)[SUMS] = sums[i / WIDE][i % WIDE];
                 multiply(part, a_part[step][i / WIDE], b_part[step][i % WIDE], step == 0 ? start : part);
             }
         }

@@ -28,13 +28,13 @@ __device__ inline void read_over_and_over(const float4* from, float* y, long lon
     if (threadIdx.x == 0) y[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) read_l1(const float4* __restrict__ x, float* __restrict__ y,
-                                                            long long passes) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    read_l1(const float4* __restrict__ x, float* __restrict__ y, long long passes) {
     read_over_and_over(x, y, passes);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) read_shared(const float4* __restrict__ x, float* __restrict__ y,
-                                                                  long long passes) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    read_shared(const float4* __restrict__ x, float* __restrict__ y, long long passes) {
     __shared__ float4 kept[THREADS * UNROLL];
     for (int i = threadIdx.x; i < THREADS * UNROLL; i += THREADS) kept[i] = x[i];
     __syncthreads();

@@ -14,8 +14,8 @@ extern "C" __global__ void gate(const volatile int* released, long long timeout_
     while (*released == 0 && nanoseconds() - start < static_cast<unsigned long long>(timeout_ns)) __nanosleep(100);
 }
 
-// Notes the cycle counter and the time of the SM that the block runs on. The time moves in steps of up to a microsecond;
-// both are taken just after a step, so that the step's width is not in the difference of two marks.
+// Notes the cycle counter and the time of the SM that the block runs on. The time moves in steps of up to a
+// microsecond; both are taken just after a step, so that the step's width is not in the difference of two marks.
 extern "C" __global__ void mark_clock(ulonglong2* marks, long long sms) {
     unsigned sm;
     asm volatile("mov.u32 %0, %smid;" : "=r"(sm));

@@ -32,27 +32,28 @@ constexpr int ROWS = 64, COLUMNS = 256;  // of one warpgroup's product
 constexpr int ROW_BYTES = 128, CHUNKS = ROW_BYTES / 16, STEPS = 4;
 constexpr int SUMS = ROWS * COLUMNS / 128 * ACCUMULATE / 32;  // registers of a thread
 
-#define EIGHT(s, i) \
-    "+r"(s[i]), "+r"(s[i + 1]), "+r"(s[i + 2]), "+r"(s[i + 3]), "+r"(s[i + 4]), "+r"(s[i + 5]), "+r"(s[i + 6]), "+r"(s[i + 7])
-#define SIXTY_FOUR(s, i)                                                                                     \
+#define EIGHT(s, i)                                                                                             \
+    "+r"(s[i]), "+r"(s[i + 1]), "+r"(s[i + 2]), "+r"(s[i + 3]), "+r"(s[i + 4]), "+r"(s[i + 5]), "+r"(s[i + 6]), \
+        "+r"(s[i + 7])
+#define SIXTY_FOUR(s, i)                                                                                  \
     EIGHT(s, i), EIGHT(s, i + 8), EIGHT(s, i + 16), EIGHT(s, i + 24), EIGHT(s, i + 32), EIGHT(s, i + 40), \
         EIGHT(s, i + 48), EIGHT(s, i + 56)
-#define FIRST_64                                                                                     \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "               \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "               \
+#define FIRST_64                                                                       \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define SECOND_64                                                                                    \
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "               \
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "               \
-    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "   \
+#define SECOND_64                                                                                  \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 // sums = A B^T of one step, added to what is there unless this is the first step.
 __device__ inline void multiply(unsigned (&sums)[SUMS], unsigned long long a, unsigned long long b, int add) {
 #if ACCUMULATE == 32
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\nwgmma.mma_async.sync.aligned." INSTRUCTION " {" FIRST_64
-                 ", " SECOND_64 "}, %128, %129, add" MODIFIERS ";\n}\n"
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\nwgmma.mma_async.sync.aligned." INSTRUCTION
+                 " {" FIRST_64 ", " SECOND_64 "}, %128, %129, add" MODIFIERS ";\n}\n"
                  : SIXTY_FOUR(sums, 0), SIXTY_FOUR(sums, 64)
                  : "l"(a), "l"(b), "r"(add));
 #else

@@ -1,5 +1,5 @@
-// y = transpose of x, x of rows x columns, in three ways. Tiles of EDGE x EDGE; a block of 32 x 8 threads takes one tile
-// after another, so any grid covers the matrix.
+// y = transpose of x, x of rows x columns, in three ways. Tiles of EDGE x EDGE; a block of 32 x 8 threads takes one
+// tile after another, so any grid covers the matrix.
 #include "common.cuh"
 
 #ifdef TILE
@@ -7,7 +7,7 @@ constexpr int EDGE = TILE;
 #else
 constexpr int EDGE = sizeof(real) == 2 ? 64 : 32;  // so that a line of a tile is at least 128 bytes
 #endif
-constexpr int WIDTH = 32, LINES = 8;  // the block's shape
+constexpr int WIDTH = 32, LINES = 8;                           // the block's shape
 constexpr int WORD = sizeof(real) < 4 ? 4 / sizeof(real) : 1;  // elements in a word of a bank, at least one
 static_assert(EDGE % WIDTH == 0, "a tile must be a multiple of 32 wide");
 
@@ -15,7 +15,8 @@ struct Corner {
     long long row, column;
 };
 
-// Tiles are counted in 32 bits: a division of 64 takes a hundred instructions, and 2^32 tiles are more than memory holds.
+// Tiles are counted in 32 bits: a division of 64 takes a hundred instructions, and 2^32 tiles are more than memory
+// holds.
 __device__ inline unsigned tiles_along(long long elements) { return (elements + EDGE - 1) / EDGE; }
 
 __device__ inline Corner corner_of(unsigned tile, unsigned tiles_per_row) {
@@ -45,8 +46,8 @@ extern "C" __global__ void transpose_naive(const real* __restrict__ x, real* __r
     }
 }
 
-// Reads and writes rows as they lie, turned over in shared memory. With a PITCH of a multiple of 32 words every thread of
-// a warp reads the turned tile from the same bank; one word more spreads them over all banks.
+// Reads and writes rows as they lie, turned over in shared memory. With a PITCH of a multiple of 32 words every thread
+// of a warp reads the turned tile from the same bank; one word more spreads them over all banks.
 template <int PITCH>
 __device__ void transpose_through_tile(const real* __restrict__ x, real* __restrict__ y, long long rows,
                                        long long columns) {
