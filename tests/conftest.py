@@ -16,6 +16,11 @@ QUICK = ["timing=quick", "timing.budget_s=0.05", "timing.warmup_s=0.02", "tracki
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def python_path() -> str:
+    """This tree before what the tests themselves were given."""
+    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+
+
 @pytest.fixture(scope="session")
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compiled kernels are kept for the whole run of the tests."""
@@ -33,7 +38,7 @@ def program(tmp_path: Path, cache_folder: Path) -> Run:
         return subprocess.run(
             [sys.executable, "-m", module, *words],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_folder), **environment},
+            env={**os.environ, "PYTHONPATH": python_path(), "XDG_CACHE_HOME": str(cache_folder), **environment},
             capture_output=True,
             text=True,
             timeout=240,

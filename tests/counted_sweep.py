@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from hydra import compose, initialize_config_dir
-from kernel_cases import CONF
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from roofexp.configuration import config_hash, kernel_of, plain
 from roofexp.machine import Machine, Roof, RoofSet
@@ -16,6 +16,7 @@ from roofexp.point import Clock, Point, Timing, read_points, write_point
 from roofexp.roofline import PlacingSettings, model_traffic, place
 from roofexp.schema import register
 from roofexp.sweep import write_machine, write_roofs, write_sweep
+from tests.kernel_cases import CONF
 
 MACHINE = Machine(
     machine_id="gpu-0123456789",
@@ -44,28 +45,33 @@ ROOFS = RoofSet(
 )
 
 
-def make_sweep(folder: Path, *jobs: list[str]) -> Path:
-    """One job for each list of overrides, in folders 0, 1, ..."""
+def make_sweep(folder: Path, *jobs: list[str], machine: Machine = MACHINE, folders: Sequence[Path] = ()) -> Path:
+    """One job for each list of overrides, in folders 0, 1, ...; ``folders`` hold configuration beside the project's."""
     folder.mkdir(parents=True)
     write_sweep(folder, {"sweep_id": "s1", "name": "made", "arguments": [], "overrides": []})
-    write_machine(folder, MACHINE)
-    write_roofs(folder, ROOFS)
+    write_machine(folder, machine)
+    write_roofs(folder, msgspec.structs.replace(ROOFS, machine=machine))
+    register()
+    search = ",".join(f"file://{own}" for own in folders)
     for number, overrides in enumerate(jobs):
-        make_job(folder / str(number), number, overrides)
+        with initialize_config_dir(str(CONF), version_base=None):
+            config = compose("config", overrides=["device=cuda", f"hydra.searchpath=[{search}]", *overrides])
+        _write_job(folder / str(number), config, folders, timed_point(plain(config), number, overrides, machine))
     return folder
 
 
-def make_job(folder: Path, number: int, overrides: list[str]) -> None:
-    register()
-    with initialize_config_dir(str(CONF), version_base=None):
-        config = compose("config", overrides=["device=cuda", *overrides])
+def _write_job(folder: Path, config: DictConfig, folders: Sequence[Path], point: Point) -> None:
     (folder / ".hydra").mkdir(parents=True)
     OmegaConf.save(config, folder / ".hydra/config.yaml")
-    values = plain(config)
-    write_point(folder, timed_point(values, number, overrides))
+    sources = [{"path": str(own), "schema": "file", "provider": "command-line"} for own in folders]
+    runtime = {"config_sources": [*sources, {"path": str(CONF), "schema": "file", "provider": "main"}]}
+    OmegaConf.save(OmegaConf.create({"hydra": {"runtime": runtime}}), folder / ".hydra/hydra.yaml")
+    write_point(folder, point)
 
 
-def timed_point(values: dict[str, Any], number: int, overrides: list[str], time_s: float = 20e-6) -> Point:
+def timed_point(
+    values: dict[str, Any], number: int, overrides: list[str], machine: Machine, time_s: float = 20e-6
+) -> Point:
     kernel, cold = kernel_of(values), values["cache"]["state"] == "cold"
     point = Point(
         point_id=f"0123456789{number:02x}",
@@ -74,7 +80,7 @@ def timed_point(values: dict[str, Any], number: int, overrides: list[str], time_
         overrides=overrides,
         status="ok",
         kernel=kernel.name,
-        implementation="cuda",
+        implementation=next(name for name in ("cuda", "cupy", "torch") if name in kernel.implementations),
         size=kernel.size,
         shape=kernel.shape,
         params=kernel.params,
@@ -84,7 +90,7 @@ def timed_point(values: dict[str, Any], number: int, overrides: list[str], time_
         fill="normal",
         seed=7,
         device="cuda",
-        machine_id=MACHINE.machine_id,
+        machine_id=machine.machine_id,
         config_hash=config_hash(values),
         work=kernel.work,
         timing=Timing(
@@ -92,7 +98,7 @@ def timed_point(values: dict[str, Any], number: int, overrides: list[str], time_
             warmup_s=0.1, floor_s=2e-6, method="events",
         ),
         clock=Clock(compute_hz=1.9e9, source="cycle counter"),
-        traffic=model_traffic(kernel.work, MACHINE, cold),
+        traffic=model_traffic(kernel.work, machine, cold),
         created="2026-11-30T00:00:00+00:00",
     )  # fmt: skip
     placement, flags = place(point, ROOFS, PlacingSettings(**values["placing"]))

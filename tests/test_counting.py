@@ -10,15 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
-from counted_sweep import make_sweep, points_of
-from fake_ncu import FakeNcu
-from kernel_cases import CONF
 
 from roofexp.candidates import Wish
 from roofexp.counters import run
 from roofexp.counters.catalogue import request
 from roofexp.counters.told import counting_lines
 from roofexp.counting import count_sweep
+from tests.counted_sweep import make_sweep, points_of
+from tests.fake_ncu import FakeNcu
+from tests.kernel_cases import CONF
 
 OFFERS = sorted({name.split(".")[0] for name in request("9.0", "diagnosis") if not name.startswith("launch__")})
 SAXPY = "kernel=saxpy"
@@ -367,6 +367,60 @@ def test_no_temporary_file_is_left(sweep: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     count(sweep, fake(tmp_path, crashes_at=4096))
     assert not list((tmp_path / "tmp").iterdir())
+
+
+# the end of a sweep
+
+
+def finished(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    from roofexp.finish import finish
+    from roofexp.running import Running
+
+    code = finish(Running(folder, {"sweep_id": "s1"}, 4))
+    caught = capsys.readouterr()
+    return code, caught.out + caught.err
+
+
+def test_a_sweep_is_counted_before_its_table_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ncu = fake(tmp_path)
+    words = [SAXPY, "counters=hierarchy", f"counters.ncu={ncu.path}"]
+    folder = make_sweep(tmp_path / "sweep", [*words, "size=1024"], [*words, "size=2048"])
+    code, said = finished(folder, capsys)
+    assert code == 0, said
+    assert "counters 2 of 2 points: hierarchy, 4 passes" in said
+    rows = list(csv.DictReader((folder / "points.csv").open()))
+    assert [row["traffic_source"] for row in rows] == ["counted", "counted"]
+
+
+def test_a_sweep_without_permission_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ncu = fake(tmp_path, permission=True)
+    words = [SAXPY, f"counters.ncu={ncu.path}"]  # the default level
+    folder = make_sweep(tmp_path / "sweep", [*words, "size=1024"], [*words, "size=2048"])
+    code, said = finished(folder, capsys)
+    assert code == 0
+    assert said.count("ERR_NVGPUCTRPERM") == 1
+    assert "their traffic is modelled" in said
+
+
+def test_ctrl_c_while_counting_leaves_a_sweep_to_resume(sweep, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object, **options: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("roofexp.counting.count_sweep", interrupted)
+    code, said = finished(sweep, capsys)
+    assert code == 130
+    assert "resume=" in said
+    assert (sweep / "points.csv").is_file()
+
+
+def test_a_mistake_in_counting_costs_no_result(sweep, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*arguments: object, **options: object) -> int:
+        raise ZeroDivisionError("who wrote this")
+
+    monkeypatch.setattr("roofexp.counting.count_sweep", mistaken)
+    code, said = finished(sweep, capsys)
+    assert code == 0
+    assert "who wrote this; traffic stays modelled" in said
 
 
 # the command line

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from counted_sweep import MACHINE
-from kernel_cases import build
 
 from roofexp.counters.child import EXIT_NO_DEVICE, EXIT_ORPHAN, EXIT_TIMEOUT, run_tasks
 from roofexp.counters.plan import Plan, ProgressFile, Step, Task, at_work
 from roofexp.counters.run import child_environment
 from roofexp.errors import BadInputError, FailedError
+from tests.counted_sweep import MACHINE
+from tests.kernel_cases import build
 
 ROOT = Path(__file__).parent.parent
 

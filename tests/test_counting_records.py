@@ -7,8 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from counted_sweep import ROOFS, make_sweep, points_of
-from ncu_text import DATA
 
 from roofexp.counters.catalogue import request
 from roofexp.counters.counted import counted_point
@@ -20,6 +18,8 @@ from roofexp.counters.report import read_report_file
 from roofexp.counters.session import range_of
 from roofexp.point import Counted, Point, read_point
 from roofexp.roofline import PlacingSettings
+from tests.counted_sweep import ROOFS, make_sweep, points_of
+from tests.ncu_text import DATA
 
 PLACING = PlacingSettings(on_roof=0.85, far_below=0.1, above_roof=1.05, near_floor=3.0)
 RANGES = {"saxpy": "saxpy/size=67108864", "gemm": "gemm/size=256/fp32"}

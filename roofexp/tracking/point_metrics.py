@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofexp.point import Point
+from roofexp.point import Counted, Point
 from roofexp.tracking.run import is_finite
 
 
@@ -15,6 +15,8 @@ def point_values(point: Point) -> dict[str, float | None]:
         values |= {"work/flops": point.work.flops, "work/dram_bytes": point.work.dram_bytes}
     if point.status == "ok" or point.timing is not None:
         values |= _timed_values(point) | _placed_values(point)
+    if point.counted is not None and point.counted.unavailable is None:
+        values |= _counted_values(point, point.counted)
     if point.status == "ok" or point.check is not None:
         values["check/error"] = point.check.error if point.check else None
     return values
@@ -34,6 +36,24 @@ def _timed_values(point: Point) -> dict[str, float | None]:
         "time/samples": timing.samples if timing else None,
         "clock/core_hz" if point.device == "cpu" else "clock/sm_hz": clock.compute_hz if clock else None,
     }
+
+
+def _counted_values(point: Point, counted: Counted) -> dict[str, float | None]:
+    """What the counters gave: a metric that they did not give is no gap of the point."""
+    levels = ("dram", "l2", "l1", "shared")
+    values: dict[str, float | None] = {
+        "counted/issued_flops": counted.flops,
+        "counted/issued_per_useful_flop": counted.flops_ratio,
+        "time/profiled_s": counted.time_s,
+        "clock/profiled_sm_hz": counted.sm_hz,
+        "clock/profiled_memory_hz": counted.memory_hz,
+        "roof/profiled_fraction": counted.fraction,
+        "counted/sol_sm_pct": counted.sol_sm_pct,
+        "counted/sol_memory_pct": counted.sol_memory_pct,
+        **{f"counted/{level}_bytes": counted.bytes_at(level) for level in levels},
+        **{f"ai/{level}_flop_per_byte": point.intensity_at(level) for level in levels if counted.bytes_at(level)},
+    }
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _placed_values(point: Point) -> dict[str, float | None]:

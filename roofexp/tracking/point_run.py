@@ -80,7 +80,7 @@ def _point_params(point: Point, machine: str | None) -> dict[str, Any]:
 
 
 def _verdict_tags(point: Point) -> dict[str, Any]:
-    placement = point.placement
+    placement, counted = point.placement, point.counted
     return {
         "roofexp.status": point.status,
         "roofexp.reason": point.reason,
@@ -91,6 +91,7 @@ def _verdict_tags(point: Point) -> dict[str, Any]:
         "roofexp.roof": placement.roof if placement else None,
         "roofexp.flags": "; ".join(f"{flag.name}: {flag.message}" for flag in point.flags) or None,
         "roofexp.traffic": f"{point.traffic.source} {point.traffic.level}" if point.traffic else None,
+        "roofexp.counters": (counted.unavailable or counted.level) if counted else None,
         "roofexp.clock_source": point.clock.source if point.clock else None,
         "roofexp.time_method": point.timing.method if point.timing else None,
     }
