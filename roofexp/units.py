@@ -40,9 +40,11 @@ def percent(fraction: float) -> str:
 
 
 def span(low: float, high: float, unit: str) -> str:
-    """``1.62-1.98 GHz`` written with a dash, or one number where both read the same."""
-    first, last = engineering(low, unit), engineering(high, unit)
-    return last if first == last else f"{first} – {last}"
+    """``1.62 – 1.98 GHz``, or one number where both read the same."""
+    (first, first_unit), (last, last_unit) = (engineering(value, unit).split(" ", 1) for value in (low, high))
+    if first_unit != last_unit:
+        return f"{first} {first_unit} – {last} {last_unit}"
+    return f"{last} {last_unit}" if first == last else f"{first} – {last} {last_unit}"
 
 
 def size_name(size: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_the_clock_is_read_and_nvml_stands_beside_it(bench: Bench) -> None:
     machine = bench.device.machine()
     assert 3e8 < reply.clock.compute_hz < 1.05 * (machine.nominal_hz or 4e9)
     assert reply.clock.extra["nvml_sm_hz"]
-    assert len(reply.clock_rows) > 5
+    assert len(reply.clock_rows) >= 2  # at the start and at the end, however short it is
 
 
 def test_times_of_an_op_of_two_kernels_are_the_whole_op(bench: Bench) -> None:
@@ -110,8 +111,10 @@ def test_the_cycle_counters_clock_is_ncus(tmp_path: Path) -> None:
     ]
     command += ["--csv", "--page", "raw", "--print-units", "base", "--kernel-name", "fma_chains"]
     command += ["--metrics", "smsp__cycles_elapsed.avg.per_second", sys.executable, str(script)]
-    environment = {"PYTHONPATH": f"{ROOT}:{':'.join(sys.path)}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
+    assert "marks" in done.stdout, done.stdout[-1500:] + done.stderr[-1500:]
     marks = next(line for line in done.stdout.splitlines() if line.startswith("marks")).split()
     row = next(line for line in done.stdout.splitlines() if "fma_chains" in line)
     ncu_hz = float(row.rsplit(",", 1)[-1].strip('" '))

@@ -1,0 +1,108 @@
+"""All figures of a sweep. What one of them cannot do stops no other."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from roofexp.machine import RoofSet
+from roofexp.schema import FiguresConfig
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from roofexp.figures.drawing import Drawing
+
+log = logging.getLogger(__name__)
+
+
+class Group(NamedTuple):
+    """Points that share a figure: those of one machine in one clock mode."""
+
+    machine: str  # short name, fit for a file name
+    clock_mode: str
+    points: DataFrame
+    roofs: RoofSet | None
+
+
+def draw_all(
+    sweep_folder: Path,
+    points: DataFrame,
+    roof_sets: Sequence[RoofSet],
+    settings: FiguresConfig,
+    latency_share: float = 0.30,
+) -> list[Path]:
+    """Writes ``figures/roofline_<machine>`` and ``figures/size_sweep`` as .png, .svg and .csv, one of each for every
+    machine and clock mode among the points, and returns the paths written.
+
+    ``points``: the rows of points.csv. ``latency_share``: as placing.far_below. A figure that cannot be drawn or
+    written is logged and left out.
+    """
+    from roofexp.figures.roofline import draw_roofline
+    from roofexp.figures.size_sweep import draw_size_sweep
+
+    groups = list(_groups(points, roof_sets))
+    several = len(groups) > 1
+    modes = len({group.clock_mode for group in groups}) > 1
+    written: list[Path] = []
+    for group in groups:
+        name = f"{group.machine}_{group.clock_mode}" if modes and group.clock_mode else group.machine
+        roofline, size_sweep = f"roofline_{name}", f"size_sweep_{name}" if several else "size_sweep"
+        stems = [sweep_folder / "figures" / stem for stem in (roofline, size_sweep)]
+        written += _written(stems[0], lambda group=group: draw_roofline(group.points, group.roofs, settings))  # type: ignore[misc]
+        written += _written(
+            stems[1],
+            lambda group=group: draw_size_sweep(group.points, group.roofs, settings, None, latency_share),  # type: ignore[misc]
+        )
+    return written
+
+
+def machine_short(name: str) -> str:
+    """``NVIDIA H200`` becomes ``nvidia_h200``, ``Intel(R) Xeon(R) CPU @ 2.20GHz`` becomes ``intel_xeon``."""
+    bare = re.sub(r"\((?:r|tm|c)\)|@.*$|\b(?:cpu|processor|\d+-core|with .*)\b", " ", name, flags=re.IGNORECASE)
+    return re.sub(r"[^a-z0-9]+", "_", bare.lower()).strip("_") or "machine"
+
+
+def _written(stem: Path, draw: Callable[[], Drawing | None]) -> list[Path]:
+    try:
+        drawing = draw()
+        return drawing.save(stem) if drawing is not None else []
+    except Exception as error:  # whatever the plotting libraries or the disk raise
+        log.warning("figure %s not drawn: %s: %s", stem.name, type(error).__name__, error)
+        log.debug("where drawing failed", exc_info=True)
+        return []
+
+
+def _groups(points: DataFrame, roof_sets: Sequence[RoofSet]) -> Iterator[Group]:
+    """Points without a machine (skipped, failed) are shown beside those of the first one, where notes name them."""
+    keys = [_column(points, name) for name in ("machine_id", "clock_mode")]
+    known = [machine for machine in keys[0] if machine] or [roofs.machine.machine_id for roofs in roof_sets]
+    machines = [machine or (known[0] if known else "") for machine in keys[0]]
+    pairs = list(zip(machines, keys[1], strict=True))
+    names = _short_names(dict.fromkeys(machines), roof_sets)
+    for machine, mode in dict.fromkeys(pairs):
+        rows = points[[pair == (machine, mode) for pair in pairs]]
+        yield Group(names[machine], mode, rows, _roofs_of(machine, mode, roof_sets))
+
+
+def _roofs_of(machine: str, mode: str, roof_sets: Sequence[RoofSet]) -> RoofSet | None:
+    """The roofs of the machine in that clock mode, or else in any: they are redrawn at the clock held."""
+    own = [roofs for roofs in roof_sets if roofs.machine.machine_id == machine]
+    return next((roofs for roofs in own if roofs.clock_mode == mode), own[0] if own else None)
+
+
+def _short_names(machines: dict[str, None], roof_sets: Sequence[RoofSet]) -> dict[str, str]:
+    """Short names by machine; machines of one model are told apart by their id."""
+    full = {roofs.machine.machine_id: roofs.machine.name for roofs in roof_sets}
+    short = {machine: machine_short(full.get(machine, machine)) for machine in machines}
+    twice = {name for name in short.values() if list(short.values()).count(name) > 1}
+    return {machine: f"{name}_{machine_short(machine)}" if name in twice else name for machine, name in short.items()}
+
+
+def _column(points: DataFrame, name: str) -> list[str]:
+    if name not in points:
+        return [""] * len(points)
+    return [value if isinstance(value, str) else "" for value in points[name]]

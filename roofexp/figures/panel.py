@@ -1,0 +1,219 @@
+"""One panel of the size sweep: measured rates of one kernel and precision under their three bounds."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from roofexp.figures import limits, marks, style
+from roofexp.figures.bounds import BOUNDS, crossing_size
+from roofexp.figures.labels import Ground
+from roofexp.figures.table import Table
+from roofexp.machine import RoofSet
+from roofexp.schema import FiguresConfig
+from roofexp.units import engineering, percent, size_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+    Path = list[tuple[float, float]]
+
+DASHES: dict[str, Any] = {"launch_per_s": (0, (1, 1.6)), "bandwidth_per_s": (0, (5, 2)), "compute_per_s": "-"}
+SHADE = "#ececec"
+
+
+class Series(NamedTuple):
+    """Points that differ in size alone, ascending; ``name`` says what sets them apart in their panel."""
+
+    name: str
+    rows: DataFrame
+
+
+class Panel:
+    """``rows``: the points of one kernel and precision with their bounds (see bounds.with_bounds)."""
+
+    def __init__(self, name: str, rows: DataFrame, roofs: RoofSet | None, latency_share: float) -> None:
+        self.name, self.rows, self.roofs, self.latency_share = name, rows, roofs, latency_share
+        self.unit = "FLOP/s" if (rows["flops_per_s"] > 0).any() else "B/s"
+        self.series = _series(rows)
+        self.best = max(self.series, key=lambda series: series.rows["rate_per_s"].iloc[-1])
+        best = self.best.rows
+        self.crossing = crossing_size(best["size"].tolist(), best["share"].tolist(), latency_share)
+        floors = (best["launch_per_s"] / best["roof_per_s"]).tolist()
+        self.launch_meets_roof = crossing_size(best["size"].tolist(), floors, 1.0)
+
+    @property
+    def always_below(self) -> bool:
+        """Whether no size reaches the share."""
+        return bool((self.best.rows["share"] < self.latency_share).all())
+
+    @property
+    def verdict(self) -> str:
+        """For the panel's heading: where small sizes are latency-bound."""
+        share = percent(self.latency_share)
+        if self.best.rows["share"].isna().all():
+            return ""
+        if self.crossing is not None:
+            return f"latency-bound below {about(self.crossing)}"
+        if self.always_below:
+            return f"below {share} of its roof at every size"
+        return "latency-bound at no size measured"
+
+    def draw(self, axes: Axes, settings: FiguresConfig, colour: str, most_labels: int, table: Table) -> None:
+        """Draws into axes of final size."""
+        self._set_limits(axes, settings.font_pt)
+        bounds = self._draw_bounds(axes, settings.font_pt, table)
+        places = self._draw_points(axes, settings, colour, table)
+        ground = Ground(axes, places, self._mark_pt(settings), spread=False, plates=False)
+        for series in self.series:
+            path = _path(series.rows, "rate_per_s")
+            ground.lines += [(piece, 2.0) for piece in _pieces(ground, path[:: max(1, len(path) // 50)])]
+        self._draw_region(ground, settings.font_pt, table)
+        self._write_bounds(ground, bounds, settings.font_pt)
+        self._write_points(ground, settings.font_pt, most_labels)
+
+    def _mark_pt(self, settings: FiguresConfig) -> float:
+        return 0.8 * marks.size_pt(len(self.rows), settings)
+
+    def _set_limits(self, axes: Axes, font_pt: float) -> None:
+        """From positive values only: all measured rates and the roofs over them; the launch floor may leave the top."""
+        sizes = limits.decades_of(self.rows["size"], 0, 0)
+        tops = [*self.rows["rate_per_s"], *self.rows["rate_high_per_s"], *self.rows["roof_per_s"]]
+        assert sizes
+        margin = max(0.06 * sizes.extent, 0.02)
+        y = limits.decades_of([*tops, *self.rows["rate_low_per_s"]], 0.3, 0.3)
+        assert y
+        y = limits.at_least(y, 1.0)
+        axes.set(xscale="log", yscale="log", ylim=y.values(), ylabel=self.unit)
+        box, points = axes.get_window_extent(), 72 / axes.figure.dpi
+        names = max(style.text_width(series.name, 0.9 * font_pt) for series in self.series)
+        right = max(margin, (names + 1.5 * font_pt) / (box.width * points) * (sizes.extent + margin))
+        axes.set_xlim(10 ** (sizes.low - margin), 10 ** (sizes.high + min(right, 0.4 * sizes.extent + margin)))
+        limits.tick_sizes(axes.xaxis, self.rows["size"].unique().tolist(), box.width * points, font_pt)
+        limits.tick_decades(axes.yaxis, y, box.height * points / y.extent, font_pt, upright=True)
+        limits.grid(axes)
+
+    def _draw_region(self, ground: Ground, font_pt: float, table: Table) -> None:
+        """Shades where small sizes are latency-bound and names the size at which that ends."""
+        axes = ground.axes
+        end, words = self.crossing, [f"{percent(self.latency_share)} of its roof from {about(self.crossing)}"]
+        if end is None and not self.always_below:
+            end, words = self.launch_meets_roof, [f"launch floor meets roof at {about(self.launch_meets_roof)}"]
+        last = axes.get_xlim()[1] if self.always_below else end
+        if last is not None:
+            axes.axvspan(axes.get_xlim()[0], last, color=SHADE, linewidth=0, zorder=0, label="latency-bound")
+        if end is None:
+            return
+        axes.axvline(end, color=style.INK, linewidth=0.1 * font_pt, linestyle=(0, (4, 2)), zorder=1.9)
+        look = {"fontsize": 0.85 * font_pt, "color": style.INK, "label": "crossover-label", "zorder": 3.4}
+        upright = ground.segment((end, end), axes.get_ylim())
+        ground.lines.append((upright, 1.0))
+        ground.write_along(upright, [*words, about(end)], 0.0, **look)
+        facts = {"panel": self.name, "share": self.latency_share if end == self.crossing else None}
+        table.line("crossover", words[0], [{"size": end}], **facts)
+
+    def _draw_bounds(self, axes: Axes, font_pt: float, table: Table) -> dict[str, Path]:
+        """The bounds at every size measured, joined; the roof over the points is the thick one."""
+        rows = self.best.rows
+        paths = {name: _path(rows, name) for name in (*BOUNDS, "roof_per_s")}
+        for name, path in paths.items():
+            if len(path) < 2:
+                continue
+            x, y = zip(*path, strict=True)
+            if name == "roof_per_s":
+                axes.plot(x, y, color=style.ROOF, linewidth=0.2 * font_pt, zorder=2, solid_joinstyle="round")
+            else:
+                look = {"linestyle": DASHES[name], "linewidth": 0.11 * font_pt}
+                axes.plot(x, y, color=style.CEILING, zorder=1.8, label=name, **look)
+            table.line("bound", name, [{"size": a, f"{name}": b} for a, b in path], panel=self.name)
+        return paths
+
+    def _draw_points(self, axes: Axes, settings: FiguresConfig, colour: str, table: Table) -> Path:
+        crowded, size = len(self.rows) > marks.CROWD, self._mark_pt(settings)
+        places: Path = []
+        for series in self.series:
+            rows = series.rows
+            axes.plot(rows["size"], rows["rate_per_s"], color=colour, linewidth=0.1 * settings.font_pt, zorder=3)
+            bars = rows[(rows["rate_low_per_s"] > 0) & (rows["rate_high_per_s"] > 0)]
+            ends = (bars["size"], bars["rate_low_per_s"], bars["rate_high_per_s"])
+            axes.vlines(*ends, color=colour, linewidth=0.14 * settings.font_pt, zorder=3.2, alpha=0.7)
+            for _, row in rows.iterrows():
+                marks.draw_mark(axes, row["size"], row["rate_per_s"], row, colour, size, crowded)
+                names = ("rate_per_s", "rate_low_per_s", "rate_high_per_s", *BOUNDS, "roof_per_s", "share")
+                table.point(row, {name: row[name] for name in names}, panel=self.name)
+                places.append((row["size"], row["rate_per_s"]))
+        return places
+
+    def _write_bounds(self, ground: Ground, paths: dict[str, Path], font_pt: float) -> None:
+        """The words stand on the longest straight part of each bound; where none has room the footnote must do."""
+        words = {
+            "compute_per_s": ["compute roof"],
+            "bandwidth_per_s": ["bandwidth × intensity", "bandwidth"] if self.unit == "FLOP/s" else ["bandwidth"],
+            "launch_per_s": self._launch_words(),
+        }
+        pieces = {name: _pieces(ground, paths[name]) for name in words}
+        ground.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
+        look = {"fontsize": 0.85 * font_pt, "color": style.FADED, "label": "bound-label", "zorder": 3.4}
+        for name, texts in words.items():
+            parts = sorted(pieces[name], key=lambda piece: -piece.length)[:4]
+            start = 1.0 if name == "compute_per_s" else 0.0
+            any(ground.write_along(part, texts, start, **look) for part in parts)
+
+    def _launch_words(self) -> list[str]:
+        launch = self.roofs.launch() if self.roofs else None
+        return [f"launch floor {engineering(launch.rate, 's')}", "launch floor"] if launch else []
+
+    def _write_points(self, ground: Ground, font_pt: float, most: int) -> None:
+        """Each series by its name at its largest size, then the shares of as many points as there is room for."""
+        wanted: list[tuple[float, float, list[str]]] = []
+        for series in self.series:
+            last = series.rows.iloc[-1]
+            if len(self.series) > 1:
+                wanted.append((last["size"], last["rate_per_s"], [style.shortened(series.name, 28)]))
+        rows = self.best.rows[self.best.rows["share"] > 0]
+        between = [rows.index[round(i * (len(rows) - 1) / most)] for i in range(1, most)] if len(rows) else []
+        order = dict.fromkeys([*rows.index[-1:], *rows.index[:1], *between])
+        for index in order if len(self.series) == 1 else []:
+            row = rows.loc[index]
+            wanted.append((row["size"], row["rate_per_s"], [percent(row["share"])]))
+        ground.write_beside(wanted[:most], fontsize=0.9 * font_pt, label="point-label", zorder=6)
+
+
+def about(size: float | None) -> str:
+    return f"size {rounded(size)}" if size is not None else ""
+
+
+def rounded(size: float) -> str:
+    """A size between those measured, to two digits."""
+    return size_name(float(f"{size:.1e}"))
+
+
+def _series(rows: DataFrame) -> list[Series]:
+    names = ["implementation", "params", "cache_state", "clock_mode", "fill"]
+    varying = [name for name in names if rows[name].nunique() > 1]
+    if not varying:
+        return [Series("", rows.sort_values("size", kind="stable"))]
+    return [
+        Series(" ".join(str(word) for word in key if word), group.sort_values("size", kind="stable"))
+        for key, group in rows.groupby(varying, sort=False)
+    ]
+
+
+def _path(rows: DataFrame, name: str) -> Path:
+    known = rows[rows[name] > 0]
+    return list(zip(known["size"].tolist(), known[name].tolist(), strict=True))
+
+
+def _pieces(ground: Ground, path: Path) -> list[Any]:
+    """The visible straight parts of a path, with neighbours of the same slope joined."""
+    pieces: list[Any] = []
+    for first, last in itertools.pairwise(path):
+        piece = ground.segment((first[0], last[0]), (first[1], last[1]))
+        if piece.length == 0:
+            continue
+        if pieces and abs(pieces[-1].angle - piece.angle) < 1.5:
+            pieces[-1] = pieces[-1]._replace(x1=piece.x1, y1=piece.y1)
+        else:
+            pieces.append(piece)
+    return pieces

@@ -1,0 +1,182 @@
+"""The roofline: rate against intensity under the roofs of the machine, kernels without FLOPs in a strip beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from roofexp.figures import limits, marks, style, words
+from roofexp.figures.choice import worth_naming
+from roofexp.figures.frame import Labels, not_drawn, precisions, prepared, with_flops, without_flops
+from roofexp.figures.labels import Ground
+from roofexp.figures.limits import Decades, Plane, decades_of
+from roofexp.figures.page import Page
+from roofexp.figures.roof_lines import roof_lines
+from roofexp.figures.roof_strokes import draw_roofs, draw_strip_roofs, first_knees, ridges, write_roofs
+from roofexp.figures.table import Table
+from roofexp.machine import RoofSet
+from roofexp.schema import FiguresConfig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+    from roofexp.figures.drawing import Drawing
+
+SIDE = 5.0  # room for tick labels and the axis label, in font sizes
+BELOW = 3.3
+STRIP = 11.0  # width of the strip
+FLATTEST, TALLEST = 0.5, 0.9  # height over width of the plane
+PATHS = 60  # points up to which the sizes of a kernel are joined
+
+
+def draw_roofline(
+    points: DataFrame, roofs: RoofSet | None, settings: FiguresConfig, title: str | None = None
+) -> Drawing:
+    """The roofline of the points of one machine and clock mode.
+
+    ``points``: the columns of points.csv, SI units, one row per point; ``roofs``: None where none were measured.
+    Decades are equally long on both axes. What cannot stand on log axes is named in the footnote. The drawing carries
+    the table of every vertex drawn; ``Drawing.save`` writes both.
+    """
+    with style.themed(settings):
+        return _Roofline(prepared(points), roofs, settings, title).draw()
+
+
+class _Roofline:
+    """What one figure shows and how large it is; ``draw`` puts it on the page."""
+
+    def __init__(self, frame: DataFrame, roofs: RoofSet | None, settings: FiguresConfig, title: str | None) -> None:
+        import pandas
+
+        self.settings, self.font = settings, settings.font_pt
+        self.frame, self.roofs = frame, roofs
+        self.on_plane, self.in_strip = with_flops(frame), without_flops(frame)
+        self.drawn = pandas.concat([self.on_plane, self.in_strip])
+        shown = self.drawn if len(self.drawn) else frame
+        self.lines = roof_lines(roofs, shown, precisions(shown))
+        self.title = title or words.roofline_title(self.drawn)
+        self.under = words.machine_line(shown, roofs)
+        self.colours = style.kernel_colours(marks.kernels_by_count(self.drawn))
+        self.mark_pt = marks.size_pt(len(self.drawn), settings)
+        self.names = worth_naming(self.drawn, settings.labels)
+        self.labels = Labels(self.drawn)
+
+    def draw(self, unnamed: Sequence[str] = ()) -> Drawing:
+        """``unnamed``: roofs that found no room for their words in a first try; the footnote has them then."""
+        page, table = self._page(unnamed), Table()
+        plane = self._plane(page)
+        drawing = page.make(plane.height, BELOW * self.font)
+        axes = self._plane_axes(drawing, page, plane)
+        draw_roofs(axes, self.lines, plane, self.font, table, drawing.hover)
+        self._draw_paths(axes)
+        places = _places(self.on_plane, self.on_plane["intensity_flop_per_byte"], "flops_per_s")
+        ground = self._draw_points(axes, self.on_plane, places, table)
+        lost = write_roofs(ground, self.lines, plane, self.font)
+        if lost and not unnamed:
+            return self.draw(lost)
+        self._name(ground, self.on_plane, places)
+        if len(self.in_strip):
+            self._draw_strip(drawing, page, plane, table)
+        marks.add_hover(drawing, self.drawn)
+        drawing.table = table.frame()
+        return drawing
+
+    def _page(self, unnamed: Sequence[str]) -> Page:
+        notes = [
+            words.roofs_note(self.roofs, self.lines),
+            f"Not named for want of room: {style.joined(unnamed)}." if unnamed else "",
+            words.traffic_note(self.drawn),
+            words.flags_note(self.drawn),
+            not_drawn(self.frame),
+        ]
+        page = Page(self.settings, self.title, self.under, notes)
+        page.add_key(marks.key(self.drawn, self.colours, self.mark_pt))
+        return page
+
+    def _strip_pt(self, page: Page) -> float:
+        return min(STRIP * self.font, 0.22 * page.width) if len(self.in_strip) else 0.0
+
+    def _plane(self, page: Page) -> Plane:
+        """Limits from positive values only; roofs reach past the points and the ridges on both sides."""
+        main = self.lines.main_bandwidth
+        knees = [*(at for _, at in ridges(self.lines)), *first_knees(self.lines)]
+        x = decades_of([*self.on_plane["intensity_flop_per_byte"], *knees], 0.5, 0.75)
+        x = limits.at_least(x or Decades(-2, 3), 4.0)
+        heights = [line.high for line in self.lines.compute]
+        heights += [rate * 10**x.low for rate in self.in_strip["bytes_per_s"]]
+        heights += [main.rate * 10 ** (x.low + 0.5)] if main else []
+        y = decades_of([*self.on_plane["flops_per_s"], *heights], 0.35, 0.35) or Decades(9, 12)
+        right = SIDE if len(self.in_strip) else 0.9
+        width = page.width - 2 * page.edge - self._strip_pt(page) - (SIDE + right) * self.font
+        # the strip hangs on the left edge: it must not move once the strip's points have a height
+        left = 0.0 if len(self.in_strip) else 0.4
+        flattest = FLATTEST if self.settings.width_mm >= style.NARROW_MM else TALLEST
+        return limits.equal_decades(x, y, width, flattest * width, TALLEST * width, left)
+
+    def _plane_axes(self, drawing: Drawing, page: Page, plane: Plane) -> Axes:
+        left = page.edge + SIDE * self.font + self._strip_pt(page)
+        width = plane.decade * plane.x.extent
+        axes = page.axes(drawing, left, 0, width, plane.height, xscale="log", yscale="log", label="plane")
+        axes.set(xlim=plane.x.values(), ylim=plane.y.values(), xlabel="Arithmetic intensity (FLOP/B)", ylabel="FLOP/s")
+        axes.set_aspect("equal", adjustable="box")
+        limits.tick_decades(axes.xaxis, plane.x, plane.decade, self.font, upright=False)
+        limits.tick_decades(axes.yaxis, plane.y, plane.decade, self.font, upright=True)
+        self._finish(axes, "right" if len(self.in_strip) else "left")
+        return axes
+
+    def _finish(self, axes: Axes, side: Literal["left", "right"]) -> None:
+        """Ticks of the rate on one side, no frame on the others, a grid of decades."""
+        style.open_sides(axes, side)
+        axes.yaxis.set_label_position(side)
+        axes.yaxis.set_ticks_position(side)
+        limits.grid(axes)
+
+    def _draw_paths(self, axes: Axes) -> None:
+        """A thin line through the sizes of one kernel (or its parameters), for the eye to follow; none in a crowd."""
+        if len(self.on_plane) > PATHS:
+            return
+        same = ["kernel", "precision", "implementation", "cache_state", "clock_mode", "fill"]
+        for (kernel, *_), rows in self.on_plane.groupby(same, sort=False):
+            by, parts = "intensity_flop_per_byte", [rows]
+            if rows["size"].nunique() > 1:
+                by, parts = "size", [part for _, part in rows.groupby("params", sort=False)]
+            for part in parts:
+                path = part.sort_values(by, kind="stable")
+                x, y = path["intensity_flop_per_byte"], path["flops_per_s"]
+                axes.plot(x, y, color=self.colours[str(kernel)], linewidth=0.08 * self.font, alpha=0.5, zorder=3)
+
+    def _draw_points(self, axes: Axes, rows: DataFrame, places: list[tuple[float, float]], table: Table) -> Ground:
+        crowded = len(self.drawn) > marks.CROWD
+        unit = "flops_per_s" if rows is self.on_plane else "bytes_per_s"
+        for (index, row), (x, y) in zip(rows.iterrows(), places, strict=True):
+            marks.draw_mark(axes, x, y, row, self.colours[row["kernel"]], self.mark_pt, crowded)
+            vertex = {"intensity_flop_per_byte": row["intensity_flop_per_byte"], unit: y}
+            table.point(row, vertex, named=index in self.names)
+        return Ground(axes, places, self.mark_pt)
+
+    def _name(self, ground: Ground, rows: DataFrame, places: list[tuple[float, float]]) -> None:
+        at = dict(zip(rows.index, places, strict=True))
+        wanted = [(*at[index], self.labels.of(rows.loc[index])) for index in self.names if index in at]
+        ground.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+
+    def _draw_strip(self, drawing: Drawing, page: Page, plane: Plane, table: Table) -> None:
+        """Bytes per second beside the plane, on an axis that lets each bandwidth meet its diagonal at the edge."""
+        left = page.edge + SIDE * self.font
+        axes = page.axes(drawing, left, 0, self._strip_pt(page), plane.height, yscale="log", label="strip")
+        span = Decades(plane.y.low - plane.x.low, plane.y.high - plane.x.low)
+        axes.set(xlim=(0, 1), ylim=span.values(), xticks=[], ylabel="B/s", xlabel="no FLOPs")
+        axes.set_facecolor("#f6f6f6")
+        limits.tick_decades(axes.yaxis, span, plane.decade, self.font, upright=True)
+        self._finish(axes, "left")
+        draw_strip_roofs(axes, self.lines, self.font, table)
+        order = self.in_strip.sort_values(["kernel", "size"], kind="stable")
+        slots = [(i + 0.5) / len(order) for i in range(len(order))]
+        places = _places(order, slots, "bytes_per_s")
+        ground = self._draw_points(axes, order, places, table)
+        ground.lines += [(ground.segment((0, 1), (line.rate, line.rate)), 1.0) for line in self.lines.bandwidth]
+        self._name(ground, order, places)
+
+
+def _places(rows: DataFrame, x: Iterable[float], y: str) -> list[tuple[float, float]]:
+    return list(zip(x, rows[y], strict=True))

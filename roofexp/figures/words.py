@@ -1,0 +1,111 @@
+"""The sentences around a figure: what to see, which machine at which clocks, where roofs and traffic come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roofexp.figures.frame import flag_names, held_clocks, precisions, short_name
+from roofexp.figures.roof_lines import RoofLines
+from roofexp.figures.style import joined, shortened
+from roofexp.machine import RoofSet
+from roofexp.units import percent, size_name, span
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+LIMITS = "limits"  # the code version of roofs that were computed, not measured
+
+
+def roofline_title(drawn: DataFrame) -> str:
+    """One sentence that says what to see, from the fractions and verdicts of the drawn points."""
+    placed = drawn[drawn["fraction"] > 0]
+    if drawn.empty:
+        return "Roofs of this machine; no point with a positive rate"
+    if placed.empty:
+        return f"{_count(len(drawn), 'point')}, not compared with any roof"
+    ranked = placed.sort_values("fraction", kind="stable")
+    best, worst = ranked.iloc[-1], ranked.iloc[0]
+    if len(placed) == 1:
+        return f"{short_name(best)} reaches {_share(best)}"
+    if placed["kernel"].nunique() == 1:
+        ends = [f"{_share(best)} at {_what(best, drawn)}", f"{percent(worst['fraction'])} at {_what(worst, drawn)}"]
+        return f"{shortened(best['kernel'], 40)}: {', '.join(ends)}"
+    return _several(placed, worst)
+
+
+def machine_line(drawn: DataFrame, roofs: RoofSet | None) -> str:
+    """Machine, precisions and clocks held, joined by middle dots."""
+    name = roofs.machine.name if roofs else joined(sorted(set(drawn["machine_id"]) - {""})) or "unknown machine"
+    held = held_clocks(drawn)
+    clocks = f"clock held {span(held.low, held.high, 'Hz')}" if held else "clock held unknown"
+    modes = joined(sorted(set(drawn["clock_mode"]) - {""}))
+    caches = joined(sorted(set(drawn["cache_state"]) - {""}))
+    parts = [
+        name,
+        joined(precisions(drawn)),
+        f"{clocks} ({modes})" if modes else clocks,
+        f"{caches} caches" if caches else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def roofs_note(roofs: RoofSet | None, lines: RoofLines) -> str:
+    """Where the roofs come from, at which clock they stand, and what of them is not drawn."""
+    if roofs is None or not roofs.roofs:
+        return "No roofs were measured for these points."
+    bands = any(line.has_band for line in lines.compute)
+    clock = "at the median clock held, bands over all clocks held" if bands else "drawn at the clock held"
+    if not roofs.measured:
+        return f"Roofs: what the hardware could do by arithmetic, not measured; {clock}."
+    left_out = f" {lines.left_out} more ceilings are in roofs.json." if lines.left_out else ""
+    return f"Roofs: measured on this machine on {roofs.measured[:10]}, {clock}.{left_out}"
+
+
+def traffic_note(drawn: DataFrame) -> str:
+    """What is hollow and what is filled."""
+    sources = set(drawn["traffic_source"]) - {""}
+    if not sources:
+        return ""
+    if sources == {"modelled"}:
+        return "Traffic: modelled from each kernel's formulas, not counted (hollow marks)."
+    if sources == {"counted"}:
+        return "Traffic: counted by the hardware (filled marks)."
+    return "Traffic: filled marks counted by the hardware, hollow ones modelled from the kernel's formulas."
+
+
+def flags_note(drawn: DataFrame) -> str:
+    names = sorted({name for flags in drawn["flags"] for name in flag_names(flags)})
+    return f"Ringed: flagged ({joined(names, 8)})." if names else ""
+
+
+def _several(placed: DataFrame, worst: Series[Any]) -> str:
+    on_roof = placed["bound"].str.startswith("on the").sum()
+    above = (placed["bound"] == "above a roof").sum()
+    start = f"{on_roof} of {len(placed)}" if on_roof < len(placed) else f"All {on_roof}"
+    start += f" points lie on {'their' if on_roof != 1 else 'its'} roof"
+    if above:
+        start += f", {above} above one"
+    return f"{start}; farthest below: {short_name(worst)} at {percent(worst['fraction'])}"
+
+
+def _share(row: Series[Any]) -> str:
+    return f"{percent(row['fraction'])} of {_roof(row)}"
+
+
+def _roof(row: Series[Any]) -> str:
+    if not row["roof"]:
+        return "what the roofs allow"
+    return f"the {row['roof'].upper() if len(row['roof']) <= 4 else row['roof']} roof"
+
+
+def _what(row: Series[Any], drawn: DataFrame) -> str:
+    """Tells one point of a kernel from the others of it."""
+    words = [f"size {size_name(row['size'])}"] if drawn["size"].nunique() > 1 else []
+    for name in ("precision", "params"):
+        if drawn[name].nunique() > 1 and row[name] and row[name] not in row["roof"]:
+            words.append(row[name])
+    return " ".join(words) or short_name(row)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
