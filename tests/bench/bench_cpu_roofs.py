@@ -57,7 +57,8 @@ def test_roofs(tmp_path: Path) -> None:
     by_hand = hand_triad_bytes_per_s()
     mixes = ", ".join(f"{mix} {rate / 1e9:.2f}" for mix, rate in dram.mixes.items())
     print(
-        f"\ndram {dram.rate / 1e9:.2f} GB/s ({mixes}); triad by hand {by_hand / 1e9:.2f} GB/s: ratio {dram.rate / by_hand:.3f} (at least 0.98)"
+        f"\ndram {dram.rate / 1e9:.2f} GB/s ({mixes}); "
+        f"triad by hand {by_hand / 1e9:.2f} GB/s: ratio {dram.rate / by_hand:.3f} (at least 0.98)"
     )
 
 
