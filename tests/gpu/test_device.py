@@ -105,7 +105,6 @@ def test_the_cycle_counters_clock_is_ncus(tmp_path: Path) -> None:
         "none",
         "--config-file",
         "off",
-        "--csv",
         "--page",
         "raw",
     ]
