@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from roofexp.configuration import load_kernel
+from roofexp.counters.report import read_report
 from roofexp.folders import conf_folder, kernels_folder
 from roofexp.measure import Bench, Reply, Request
 from tests.conftest import ROOT
@@ -105,8 +106,6 @@ def test_the_cycle_counters_clock_is_ncus(tmp_path: Path) -> None:
         "none",
         "--config-file",
         "off",
-        "--page",
-        "raw",
     ]
     command += ["--csv", "--page", "raw", "--print-units", "base", "--kernel-name", "fma_chains"]
     command += ["--metrics", "smsp__cycles_elapsed.avg.per_second", sys.executable, str(script)]
@@ -115,7 +114,8 @@ def test_the_cycle_counters_clock_is_ncus(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
     assert "marks" in done.stdout, done.stdout[-1500:] + done.stderr[-1500:]
     marks = next(line for line in done.stdout.splitlines() if line.startswith("marks")).split()
-    row = next(line for line in done.stdout.splitlines() if "fma_chains" in line)
-    ncu_hz = float(row.rsplit(",", 1)[-1].strip('" '))
+    (launch,) = read_report(done.stdout, "ncu")
+    ncu_hz = launch.values["smsp__cycles_elapsed.avg.per_second"]
+    assert ncu_hz
     print(f"cycle counter {float(marks[1]) / 1e6:.1f} MHz, ncu {ncu_hz / 1e6:.1f} MHz")
     assert float(marks[1]) == pytest.approx(ncu_hz, rel=0.01)
