@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import os
@@ -27,11 +28,20 @@ from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
 
 SVG = "{http://www.w3.org/2000/svg}"
+CROWDS = pytest.mark.parametrize("count", [1, 3, 12, 60, 400])
 STYLES = pytest.mark.parametrize("settings", [SCREEN, PAPER, COLUMN], ids=["screen", "paper", "column"])
 
 
 def drawn(rows: list[dict[str, Any]], settings: FiguresConfig = SCREEN, under: RoofSet | None = None) -> Any:
     return draw_roofline(pandas.DataFrame(rows), under or roofs(), settings)
+
+
+@functools.cache
+def crowd(count: int, width_mm: float) -> Any:
+    """The figure of so many points, laid out as it will be written; drawn once for all tests of it."""
+    figure = drawn(many(count), next(s for s in (SCREEN, PAPER, COLUMN) if s.width_mm == width_mm))
+    figure.draw_without_rendering()
+    return figure
 
 
 def axes(figure: Any, label: str) -> Any:
@@ -117,12 +127,11 @@ def test_failed_and_skipped_points_are_named() -> None:
     assert "skipped: gemv 32 fp64" in note
 
 
-@pytest.mark.parametrize("count", [1, 3, 12, 60, 400])
+@CROWDS
 @STYLES
 def test_decades_are_equal_and_every_point_and_ridge_lies_inside(count: int, settings: FiguresConfig) -> None:
-    figure = drawn(many(count), settings)
+    figure = crowd(count, settings.width_mm)
     plane = axes(figure, "plane")
-    figure.draw_without_rendering()
     box = plane.get_window_extent()
     decade_x = box.width / math.log10(plane.get_xlim()[1] / plane.get_xlim()[0])
     decade_y = box.height / math.log10(plane.get_ylim()[1] / plane.get_ylim()[0])
@@ -140,11 +149,10 @@ def test_decades_are_equal_and_every_point_and_ridge_lies_inside(count: int, set
 # Words
 
 
-@pytest.mark.parametrize("count", [1, 3, 12, 60, 400])
+@CROWDS
 @STYLES
 def test_no_two_words_overlap_and_all_stay_in_their_axes(count: int, settings: FiguresConfig) -> None:
-    figure = drawn(many(count), settings)
-    figure.draw_without_rendering()
+    figure = crowd(count, settings.width_mm)
     for each in figure.axes:
         texts = [t for t in each.texts if t.get_label() in ("point-label", "roof-label", "ridge-label")]
         boxes = [(text.get_text(), corners(text)) for text in texts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -233,6 +234,7 @@ class CudaKernel:
         self._operands.clear()
         self._first.clear()
         self._launch = lambda: None
+        gc.collect()  # operands in reference cycles would keep their memory until the collector came by
         cupy.get_default_memory_pool().free_all_blocks()
         if self._torch:
             import torch
