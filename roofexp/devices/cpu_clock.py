@@ -17,6 +17,7 @@ CHAIN_ARCHITECTURES = {"x86_64", "AMD64", "aarch64", "arm64"}  # where register 
 SHORT_CYCLES, LONG_CYCLES = 400_000, 3_400_000
 MOST_TRIES = 12
 AGREEMENT = 0.005  # of the two fastest tries: an interrupted chain is slower, never faster
+MOST_START = 1.15  # starting the threads takes no larger share than this: beyond it the short chain was interrupted
 
 ALL_CORES = "dependent chain of one-cycle operations, all cores, before and after"
 ONE_CORE = "dependent chain of one-cycle operations, one core's own time (the others were interrupted)"
@@ -64,8 +65,10 @@ class CpuClockWatch:
         for tried in range(MOST_TRIES):
             short.append(_seconds(time.perf_counter, lambda: chain(SHORT_CYCLES, result)))
             long.append(_seconds(time.perf_counter, lambda: chain(LONG_CYCLES, result)))
-            if tried and _agree(short) and _agree(long):
-                return (LONG_CYCLES - SHORT_CYCLES) / (min(long) - min(short))
+            least_hz = LONG_CYCLES / min(long)  # with the start of the threads in it
+            clock_hz = (LONG_CYCLES - SHORT_CYCLES) / max(min(long) - min(short), 1e-9)
+            if tried and _agree(short) and _agree(long) and least_hz <= clock_hz <= MOST_START * least_hz:
+                return clock_hz
         return None
 
     def _one_core_hz(self) -> float:
