@@ -171,9 +171,8 @@ def precisions(frame: DataFrame) -> list[str]:
     return in_precision_order(name for name in frame["precision"] if name)
 
 
-def held_clocks(frame: DataFrame, precision: str | None = None) -> Held | None:
-    """Median, lowest and highest clock of the points (of one precision); None when no point knows its clock."""
-    rows = frame if precision is None else frame[frame["precision"] == precision]
+def held_clocks(rows: DataFrame) -> Held | None:
+    """Median, lowest and highest clock of the points; None when none of them knows its clock."""
     clocks = rows["compute_hz"].dropna()
     clocks = clocks[clocks > 0]
     if clocks.empty:

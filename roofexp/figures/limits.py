@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,15 +96,20 @@ def tick_sizes(axis: Axis, sizes: list[float], width_pt: float, font_pt: float) 
         powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
         wanted = [part * 10.0**p for p in powers for part in (1, 2, 5) if low <= part * 10.0**p <= high]
     scale = width_pt / max(math.log10(high / low), 1e-9)
-    ticks: list[float] = []
-    for size in reversed(wanted):
-        needed = 0.32 * font_pt * (len(size_name(size)) + len(size_name(ticks[-1])) + 1.5) if ticks else 0.0
-        if not ticks or scale * math.log10(ticks[-1] / size) >= needed:
-            ticks.append(size)
+    steps = (wanted[::-step] for step in range(1, len(wanted)))
+    ticks = next((each for each in steps if _have_room(each, scale, font_pt)), [high])
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(FixedFormatter([size_name(size) for size in ticks]))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
+
+
+def _have_room(sizes: list[float], scale: float, font_pt: float) -> bool:
+    """Whether the names of descending sizes stay apart; ``scale`` is the length of a decade."""
+    return all(
+        scale * math.log10(upper / lower) >= 0.32 * font_pt * (len(size_name(upper)) + len(size_name(lower)) + 1.5)
+        for upper, lower in itertools.pairwise(sizes)
+    )
 
 
 def grid(axes: Axes) -> None:

@@ -40,7 +40,7 @@ class Page:
         """What colours and marks mean, line after line as it fits."""
         size, x = 0.9 * self.font, self.edge
         for handle in handles:
-            width = style.text_width(str(handle.get_label()), size) + 2.6 * size
+            width = style.text_width(str(handle.get_label()), size) + 2.9 * size
             if not self.key or x + width > self.width - self.edge:
                 self.key.append([])
                 x = self.edge
@@ -86,9 +86,9 @@ class Page:
         for i, row in enumerate(self.key):
             y = (top - (i + 0.5) * KEY_LINE * self.font) / self.height
             for x, handle in row:
-                handle.set_data([(x + 0.6 * self.font) / self.width], [y])
+                handle.set_data([(x + 0.7 * self.font) / self.width], [y])
                 drawing.add_artist(handle)
-                place = ((x + 1.35 * self.font) / self.width, y)
+                place = ((x + 1.55 * self.font) / self.width, y)
                 drawing.text(
                     *place, str(handle.get_label()), va="center_baseline", fontsize=0.9 * self.font, label="key"
                 )

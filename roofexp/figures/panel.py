@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofexp.figures import limits, marks, style
 from roofexp.figures.bounds import BOUNDS, crossing_size
+from roofexp.figures.boxes import Segment
 from roofexp.figures.labels import Ground
 from roofexp.figures.table import Table
 from roofexp.machine import RoofSet
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Path = list[tuple[float, float]]
 
 DASHES: dict[str, Any] = {"launch_per_s": (0, (1, 1.6)), "bandwidth_per_s": (0, (5, 2)), "compute_per_s": "-"}
+FAR = 300.0  # times the roofs: a bound further up is left out
 SHADE = "#ececec"
 
 
@@ -69,20 +71,25 @@ class Panel:
         for series in self.series:
             path = _path(series.rows, "rate_per_s")
             ground.lines += [(piece, 2.0) for piece in _pieces(ground, path[:: max(1, len(path) // 50)])]
+        pieces = {name: _pieces(ground, bounds[name]) for name in BOUNDS}
+        ground.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
         self._draw_region(ground, settings.font_pt, table)
-        self._write_bounds(ground, bounds, settings.font_pt)
+        self._write_bounds(ground, pieces, settings.font_pt)
         self._write_points(ground, settings.font_pt, most_labels)
 
     def _mark_pt(self, settings: FiguresConfig) -> float:
         return 0.8 * marks.size_pt(len(self.rows), settings)
 
     def _set_limits(self, axes: Axes, font_pt: float) -> None:
-        """From positive values only: all measured rates and the roofs over them; the launch floor may leave the top."""
+        """From positive values only: all measured rates, the roofs over them, and the low ends of the other bounds,
+        with room for their words; the rest of such a bound may leave the top."""
         sizes = limits.decades_of(self.rows["size"], 0, 0)
         tops = [*self.rows["rate_per_s"], *self.rows["rate_high_per_s"], *self.rows["roof_per_s"]]
         assert sizes
         margin = max(0.06 * sizes.extent, 0.02)
-        y = limits.decades_of([*tops, *self.rows["rate_low_per_s"]], 0.3, 0.3)
+        y = limits.decades_of(
+            [*tops, *(4 * bound for bound in self._bounds_near()), *self.rows["rate_low_per_s"]], 0.3, 0.3
+        )
         assert y
         y = limits.at_least(y, 1.0)
         axes.set(xscale="log", yscale="log", ylim=y.values(), ylabel=self.unit)
@@ -93,6 +100,17 @@ class Panel:
         limits.tick_sizes(axes.xaxis, self.rows["size"].unique().tolist(), box.width * points, font_pt)
         limits.tick_decades(axes.yaxis, y, box.height * points / y.extent, font_pt, upright=True)
         limits.grid(axes)
+
+    def _bounds_near(self) -> list[float]:
+        """The least of each bound, unless it is so far above the roofs that it would flatten everything else."""
+        least = [self.rows[name].min() for name in BOUNDS]
+        return [value for value in least if 0 < value <= FAR * self.rows["roof_per_s"].max()]
+
+    @property
+    def out_of_sight(self) -> list[str]:
+        """Bounds that lie above the panel at every size."""
+        top = FAR * self.rows["roof_per_s"].max()
+        return [name.split("_")[0] for name in BOUNDS if self.rows[name].min() > top]
 
     def _draw_region(self, ground: Ground, font_pt: float, table: Table) -> None:
         """Shades where small sizes are latency-bound and names the size at which that ends."""
@@ -145,15 +163,13 @@ class Panel:
                 places.append((row["size"], row["rate_per_s"]))
         return places
 
-    def _write_bounds(self, ground: Ground, paths: dict[str, Path], font_pt: float) -> None:
+    def _write_bounds(self, ground: Ground, pieces: dict[str, list[Segment]], font_pt: float) -> None:
         """The words stand on the longest straight part of each bound; where none has room the footnote must do."""
         words = {
             "compute_per_s": ["compute roof"],
             "bandwidth_per_s": ["bandwidth × intensity", "bandwidth"] if self.unit == "FLOP/s" else ["bandwidth"],
             "launch_per_s": self._launch_words(),
         }
-        pieces = {name: _pieces(ground, paths[name]) for name in words}
-        ground.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
         look = {"fontsize": 0.85 * font_pt, "color": style.FADED, "label": "bound-label", "zorder": 3.4}
         for name, texts in words.items():
             parts = sorted(pieces[name], key=lambda piece: -piece.length)[:4]
@@ -205,9 +221,9 @@ def _path(rows: DataFrame, name: str) -> Path:
     return list(zip(known["size"].tolist(), known[name].tolist(), strict=True))
 
 
-def _pieces(ground: Ground, path: Path) -> list[Any]:
+def _pieces(ground: Ground, path: Path) -> list[Segment]:
     """The visible straight parts of a path, with neighbours of the same slope joined."""
-    pieces: list[Any] = []
+    pieces: list[Segment] = []
     for first, last in itertools.pairwise(path):
         piece = ground.segment((first[0], last[0]), (first[1], last[1]))
         if piece.length == 0:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 LEVELS = ("dram", "l3", "l2", "l1")
-CEILINGS = 6  # compute ceilings that fit without a crowd
+CEILINGS = 4  # compute ceilings that fit without a crowd
 BAND = 1.02  # clocks further apart than this are drawn as a band
 
 
@@ -36,7 +36,8 @@ class RoofLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_band(self) -> bool:
-        return self.high > BAND * self.low
+        """Whether the points held clocks far enough apart; shown for what they are compared with alone."""
+        return self.main and self.high > BAND * self.low
 
 
 class RoofLines(msgspec.Struct, frozen=True):
@@ -66,35 +67,53 @@ def main_level(frame: DataFrame) -> str:
 
 
 def roof_lines(roofs: RoofSet | None, frame: DataFrame, precisions: list[str]) -> RoofLines:
-    """Every measured bandwidth; the compute roofs of the precisions present; the ceilings of both."""
+    """Every measured bandwidth; the compute roofs of the precisions present; the ceilings of the highest of them."""
     if roofs is None:
         return RoofLines([], [])
-    bandwidth = []
-    level = main_level(frame)
-    used = set(frame["traffic_level"]) | {level}
-    overall = held_clocks(frame)
-    for roof in sorted((r for r in roofs.roofs if r.kind == "bandwidth"), key=_depth):
-        # ceilings of the caches would crowd the figure; the table of roofs has them
-        if roof.ceiling_of is None or roof.level == level:
-            bandwidth.append(_line(roof, overall, main=roof.level in used))
-    bandwidth.sort(key=lambda line: (line.roof.level != level, line.ceiling))
+    bandwidth = _bandwidth(roofs, frame)
     compute = []
-    for precision in precisions or [
-        roof.precision for roof in roofs.roofs if roof.kind == "compute" and roof.precision
-    ]:
+    for precision in precisions or _measured_precisions(roofs):
         best = roofs.compute(precision)
+        held = _held_under(best, bandwidth[0] if bandwidth else None, frame, precision)
         for roof in roofs.roofs:
             if roof.kind == "compute" and roof.precision == precision:
-                compute.append(_line(roof, held_clocks(frame, precision) or overall, main=roof is best))
-    return _thinned(bandwidth, _once(compute), frame)
+                compute.append(_line(roof, held, main=roof is best))
+    return _thinned(bandwidth, compute, frame)
+
+
+def _bandwidth(roofs: RoofSet, frame: DataFrame) -> list[RoofLine]:
+    """The main level's roof first. Ceilings of other levels would crowd the figure; the table of roofs has them."""
+    level = main_level(frame)
+    used = {*frame["traffic_level"], level}
+    shown = [r for r in roofs.roofs if r.kind == "bandwidth" and (r.ceiling_of is None or r.level == level)]
+    shown.sort(key=lambda roof: (roof.level != level, roof.ceiling_of is not None, _depth(roof)))
+    held = held_clocks(frame)
+    return [_line(roof, held, main=roof.level in used) for roof in shown]
+
+
+def _held_under(best: Roof | None, bandwidth: RoofLine | None, frame: DataFrame, precision: str) -> Held | None:
+    """The clocks of the points that the compute roof is there for: past the ridge. Where none is: of the precision,
+    and else of all. (A power-limited chip holds quite another clock while it waits for memory.)"""
+    rows = frame[frame["precision"] == precision]
+    if best is not None and bandwidth is not None:
+        past = rows[rows["intensity_flop_per_byte"] * bandwidth.rate >= best.rate]
+        rows = past if len(past) else rows
+    return held_clocks(rows) or held_clocks(frame)
+
+
+def _measured_precisions(roofs: RoofSet) -> list[str]:
+    found = [roof.precision for roof in roofs.roofs if roof.kind == "compute" and roof.precision]
+    return list(dict.fromkeys(found))
 
 
 def _thinned(bandwidth: list[RoofLine], compute: list[RoofLine], frame: DataFrame) -> RoofLines:
-    """Leaves out the ceilings of all but the most frequent precision where they would crowd the figure."""
-    if sum(line.ceiling for line in compute) <= CEILINGS:
-        return RoofLines(bandwidth, compute)
-    counts = frame["precision"].value_counts()
-    kept = [line for line in compute if not line.ceiling or line.roof.precision == counts.index[0]]
+    """Leaves out ceilings that would crowd the figure: those of lower roofs, and where still too many are left, of all
+    but the most frequent precision."""
+    highest = {line.roof.name for line in compute if line.main}
+    kept = [line for line in compute if not line.ceiling or line.roof.ceiling_of in highest]
+    if sum(line.ceiling for line in kept) > CEILINGS:
+        often = frame["precision"].value_counts().index[0]
+        kept = [line for line in kept if not line.ceiling or line.roof.precision == often]
     return RoofLines(bandwidth, kept, left_out=len(compute) - len(kept))
 
 
@@ -132,7 +151,3 @@ def _line(roof: Roof, held: Held | None, main: bool) -> RoofLine:
 
 def _depth(roof: Roof) -> int:
     return LEVELS.index(roof.level) if roof.level in LEVELS else len(LEVELS)
-
-
-def _once(lines: list[RoofLine]) -> list[RoofLine]:
-    return list({(line.roof.name, line.roof.ceiling_of): line for line in lines}.values())

@@ -88,6 +88,11 @@ def _draw(
         words.roofs_note(roofs, RoofLines([], [])),
         words.traffic_note(drawn),
         words.flags_note(drawn),
+        *(
+            f"Above the figure for {panel.name}: {style.joined(panel.out_of_sight)}."
+            for panel in panels
+            if panel.out_of_sight
+        ),
         f"Without room: {style.joined(left_out)}." if left_out else "",
         not_drawn(frame),
     ]
