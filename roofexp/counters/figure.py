@@ -54,7 +54,7 @@ def _row(placing: Placing, record: Placed) -> dict[str, Any]:
         "roof": verdict.roof or "",
         "bound": "above a roof" if verdict.fraction and verdict.fraction > 1 else (verdict.bound or ""),
         "compute_hz": counts.sm_hz,
-        "flags": " ".join(flag.split(":")[0].replace(" ", "-") for flag in record.flags),
+        "flags": "; ".join(flag.split(":")[0] for flag in record.flags),
     }
 
 
