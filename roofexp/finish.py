@@ -58,13 +58,14 @@ def count_points(run: Running) -> bool:
 
 def draw(folder: Path, points: list[Point]) -> list[Path]:
     """The sweep's figures; an error in drawing loses no measurement."""
-    settings = figure_settings(folder)
-    if settings is None or not any(point.status == "ok" for point in points):
+    stored = stored_configuration(folder)
+    if stored is None or not any(point.status == "ok" for point in points):
         return []
     try:
         from roofexp.figures import draw_all
 
-        return draw_all(folder, points_frame(folder), read_roofs(folder), settings)
+        settings, far_below = figure_settings(stored), float(stored.placing.far_below)
+        return draw_all(folder, points_frame(folder), read_roofs(folder), settings, far_below)
     except Exception as error:  # whatever the plotting libraries raise
         print(
             f"figures: {type(error).__name__}: {error}; the results are complete in {relative(folder)}", file=sys.stderr
@@ -72,18 +73,19 @@ def draw(folder: Path, points: list[Point]) -> list[Path]:
         return []
 
 
-def figure_settings(folder: Path) -> FiguresConfig | None:
-    """As the sweep was configured, from its first job's stored configuration."""
+def stored_configuration(folder: Path) -> Any:
+    """The configuration of the sweep's first job; None where there is none."""
     from omegaconf import OmegaConf
 
-    for file in sorted(folder.glob("*/.hydra/config.yaml")):
-        stored = OmegaConf.load(file)
-        given = OmegaConf.select(stored, "figures") or {}
-        settings = OmegaConf.merge(OmegaConf.structured(FiguresConfig), given)
-        found = OmegaConf.to_object(settings)
-        assert isinstance(found, FiguresConfig)
-        return found
-    return None
+    return next((OmegaConf.load(file) for file in sorted(folder.glob("*/.hydra/config.yaml"))), None)
+
+
+def figure_settings(stored: Any) -> FiguresConfig:
+    from omegaconf import OmegaConf
+
+    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), stored.figures))
+    assert isinstance(found, FiguresConfig)
+    return found
 
 
 def points_frame(folder: Path) -> Any:

@@ -81,18 +81,6 @@ def evaluate_count(formula: str | int | float, names: Mapping[str, Any], where: 
     return int(value)
 
 
-def names_in(formula: str | int | float) -> set[str]:
-    """The names that a formula reads, functions left out. An unreadable formula has none."""
-    if not isinstance(formula, str):
-        return set()
-    try:
-        tree = ast.parse(formula, mode="eval")
-    except SyntaxError:
-        return set()
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - called
-
-
 def _also_for_arrays(plain: Callable[[Any, Any], Any], guarded: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The guards are against texts and numbers that grow without end, and take an array for a long text."""
 

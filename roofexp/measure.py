@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from roofexp.point import Check, Clock, Flag, Status, Timing
 from roofexp.timing import Samples, TimingSettings, measure
 
 NOT_QUIET = "machine not quiet"
+THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,11 +134,28 @@ def _quiet_flags(others: float | None, settings: TimingSettings, kind: str) -> l
 
 
 def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
+    flags = []
     if clock.before_hz and clock.after_hz:
         change = clock.after_hz / clock.before_hz - 1
         if abs(change) > settings.drift:
-            return [Flag("clock moved", f"{change:+.1%} from before the timing to after it")]
-    return []
+            flags.append(Flag("clock moved", f"{change:+.1%} from before the timing to after it"))
+    return flags + throttle_flags(clock.extra)
+
+
+def throttle_flags(extra: Mapping[str, float | str | None]) -> list[Flag]:
+    """What the device's own accumulators say it lost to each cause while the samples were taken."""
+    passed_s = extra.get("sampled_s")
+    if not isinstance(passed_s, float) or passed_s <= 0:
+        return []
+    lost = {
+        name.removeprefix("throttled_").removesuffix("_s").replace("_", " "): value / passed_s
+        for name, value in extra.items()
+        if name.startswith("throttled_") and isinstance(value, (int, float))
+    }
+    causes = [f"{cause} {share:.0%}" for cause, share in lost.items() if share > THROTTLED]
+    return (
+        [Flag("throttled", f"clocks were held back for this share of the time: {', '.join(causes)}")] if causes else []
+    )
 
 
 def _one_line(error: BaseException) -> str:

@@ -203,9 +203,9 @@ def plan(entries: dict[str, Any], precision: str, levels: set[str]) -> list[Benc
 def assemble(outcomes: list[Outcome], machine: Machine) -> list[Roof]:
     """Roofs from results: compute roofs and the launch floor one by one, each bandwidth level as the envelope of its
     access mixes. A mix that could not be measured makes its roof incomplete, never silently lower."""
-    roofs = [
-        _single(outcome, machine) for outcome in outcomes if outcome.benchmark.kind != "bandwidth" and outcome.rate
-    ]
+    single = [o for o in outcomes if o.benchmark.kind != "bandwidth" and o.rate]
+    names = {outcome.benchmark.name for outcome in single}
+    roofs = [_single(_promoted(outcome, names), machine) for outcome in single]
     levels = dict.fromkeys(o.benchmark.level for o in outcomes if o.benchmark.kind == "bandwidth")
     for level in levels:
         mixes = [o for o in outcomes if o.benchmark.kind == "bandwidth" and o.benchmark.level == level]

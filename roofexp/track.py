@@ -52,11 +52,7 @@ def _track(folder: Path, uri: str | None, experiment: str | None) -> None:
     found = read_sweep(folder)
     name = experiment or str(found.sweep.get("experiment") or "roofexp")
     tracker = open_store("sqlite", uri, name, outputs_folder(folder))
-    try:
-        done = tracker.mirror(folder, on_point=_progress if sys.stderr.isatty() else None)
-    except BaseException:
-        tracker.close_leftovers()
-        raise
+    done = _mirror(folder, tracker)
     counts = f"{done.new} new, {done.renewed} renewed, {done.unchanged} unchanged"
     print(
         f"{sweep_name(found.sweep)}: {len(found.points)} points in MLflow ({counts}), experiment {name}, {tracker.uri}"

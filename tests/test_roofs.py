@@ -154,3 +154,13 @@ def test_roofs_of_a_busy_machine_are_not_kept(tmp_path: Path) -> None:
     assert ensure(first, "fp32") == []  # the sweep that measured them goes on with them
     assert len(ensure(store(tmp_path), "fp32")) == 2
     assert ensure(store(tmp_path), "fp32") == []
+
+
+def test_a_ceiling_whose_roof_is_not_there_is_the_roof() -> None:
+    """mma.sync on a GPU without wgmma; beside wgmma it stays a ceiling."""
+    older = outcome("compute", 50e9, name="fp32 mma", ceiling_of="fp32 tensor", cause="mma.sync instead of wgmma")
+    (alone,) = assemble([older], MACHINE)
+    assert alone.ceiling_of is None
+    assert alone.limit == 64e9
+    beside = assemble([outcome("compute", 60e9, name="fp32 tensor"), older], MACHINE)
+    assert [roof.ceiling_of for roof in beside] == [None, "fp32 tensor"]

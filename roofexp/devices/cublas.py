@@ -10,9 +10,7 @@ from typing import Any
 # cudaDataType_t and cublasComputeType_t, from library_types.h and cublas_api.h
 DATA_TYPES = {"fp64": 1, "fp32": 0, "tf32": 0, "fp16": 2, "bf16": 14}
 COMPUTE_TYPES = {"fp64": 70, "fp32": 68, "tf32": 77, "fp16": 68, "bf16": 68}
-NO_TRANSPOSE, TRANSPOSE = 0, 1
-DEFAULT_ALGORITHM, TENSOR_ALGORITHM = -1, 99
-PEDANTIC_MATH, DEFAULT_MATH = 2, 0
+NO_TRANSPOSE, DEFAULT_ALGORITHM = 0, -1
 
 
 class Cublas:
