@@ -46,6 +46,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    if "--help" in arguments or "-h" in arguments:
+        from roofexp.help import config_folders, help_text
+
+        print(help_text(config_folders(arguments, conf_folder())))
+        return EXIT_OK
     from roofexp.resume import resumed
 
     arguments = in_order(resumed(arguments))

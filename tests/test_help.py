@@ -1,0 +1,23 @@
+"""The help: what can be chosen, the user's own files too, and nothing loaded for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def test_help_lists_every_group_and_the_users_own(program, tmp_path: Path) -> None:
+    (tmp_path / "mine/kernel").mkdir(parents=True)
+    (tmp_path / "mine/kernel/my_own.yaml").write_text("name: my_own\n")
+    done = program("--help", "--config-dir", "mine", bare=True)
+    assert done.returncode == 0
+    listed = {line.split(":")[0].strip(): line for line in done.stdout.splitlines() if ":" in line}
+    for group in ("kernel", "precision", "timing", "cache", "experiment", "kernel/roofs"):
+        assert group in listed
+    assert "my_own" in listed["kernel"]
+    assert "saxpy" in listed["kernel"]
+
+
+def test_help_needs_no_library(program) -> None:
+    done = program("--help", bare=True, PYTHONPROFILEIMPORTTIME="1")
+    for library in ("hydra", "numba", "mlflow", "pandas", "omegaconf"):
+        assert f" {library}\n" not in done.stderr
