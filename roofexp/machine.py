@@ -30,6 +30,27 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return self.limits.get(name)
 
 
+class Sustained(msgspec.Struct, frozen=True, kw_only=True):
+    """What remained of a roof once the clock had settled under load that did not pause."""
+
+    rate: float
+    compute_hz: float | None = None
+    power_w: float | None = None
+    seconds: float = 0.0  # of load
+    settled: bool = True
+    event_reasons: str | None = None  # what held the clocks back
+
+
+class RoofCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """One check of a roof by means that did not make it: its counters, its machine code, the limit."""
+
+    name: str  # "flops", "bytes", "pipe", "instructions", "limit"
+    passed: bool
+    expected: float | None = None
+    found: float | None = None
+    message: str = ""
+
+
 class Roof(msgspec.Struct, frozen=True, kw_only=True):
     """The highest rate measured on a machine (or, with ``ceiling_of``, a lower one with a named cause).
 
@@ -49,6 +70,9 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None = None  # by arithmetic, at the clock held
     mixes: dict[str, float] = {}  # the rate of each access mix; the roof is their envelope
     incomplete: str | None = None  # why this is only a lower bound
+    sheet: float | None = None  # the datasheet's figure, dense
+    sustained: Sustained | None = None
+    checks: list[RoofCheck] = []
     flags: list[str] = []
 
     def at(self, compute_hz: float | None) -> float:

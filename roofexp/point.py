@@ -69,6 +69,7 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
     before_hz: float | None = None
     after_hz: float | None = None
     source: str = "unknown"
+    asked: str | None = None  # what the clock mode asked for: "1200 MHz locked", "duty 0.4"; None: nothing
     extra: dict[str, float | str | None] = {}  # what else was sampled beside the timing, unit in each name
 
 
@@ -159,6 +160,36 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     next_move: str
 
 
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One number that speaks for a cause, and the threshold that it passed. ``unit`` is empty for a ratio."""
+
+    what: str
+    value: float
+    threshold: float | None = None
+    unit: str = ""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that holds the point back. ``name`` is a rule's name; ``score`` orders causes, highest first."""
+
+    name: str
+    message: str
+    next_move: str
+    score: float = 0.0
+    evidence: list[Evidence] = []
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the point is not faster: one verdict, and what else was found, most likely first.
+
+    ``basis`` says what it was made from: the time and the roofs alone, or hardware counters too.
+    """
+
+    verdict: Cause
+    others: list[Cause] = []
+    basis: Literal["time", "counters"] = "time"
+
+
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel at one size, precision, clock mode and cache state on one device."""
 
@@ -191,6 +222,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     traffic: Traffic | None = None
     counted: Counted | None = None
     placement: Placement | None = None
+    diagnosis: Diagnosis | None = None
     flags: list[Flag] = []
     created: str
     measuring_s: float = 0.0  # spent in the worker on this point
@@ -209,6 +241,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         if self.traffic is None or self.timing is None or self.traffic.bytes == 0:
             return None
         return self.traffic.bytes / self.timing.median_s
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of one launch, idle power included; None where the device does not count energy over the timing."""
+        energy = self.clock.extra.get("energy_per_launch_j") if self.clock else None
+        return energy if isinstance(energy, float) else None
 
     def intensity_at(self, level: str) -> float | None:
         """Useful FLOPs per counted byte of dram, l2, l1 or shared; None where the bytes are unknown or none."""

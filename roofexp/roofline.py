@@ -21,6 +21,7 @@ class PlacingSettings(msgspec.Struct, frozen=True, kw_only=True):
     far_below: float
     above_roof: float
     near_floor: float
+    rules: str | None = None
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

@@ -155,6 +155,7 @@ class KernelConfig:
     cuda: CudaConfig | None = None
     cupy: CallConfig | None = None
     torch: CallConfig | None = None
+    expect: str | None = None  # the verdict that a planted fault, or its healthy twin, must get
 
 
 @dataclass
@@ -170,6 +171,10 @@ class PrecisionConfig:
 class ClockConfig:
     mode: ClockMode = MISSING
     sample_s: float = 0.02  # between two readings of clocks, power and temperature beside the timing
+    duty: float | None = None  # share of the time that the device works; the rest it pauses
+    period_s: float = 0.2  # one batch and its pause, in mode duty
+    mhz: int | None = None  # asked for in mode locked
+    shared: bool = False  # true: take a device-wide lock though other programs use the GPU
 
 
 @dataclass
@@ -192,6 +197,7 @@ class TimingConfig:
     timer_floors: float = MISSING  # a time below this many timer floors is too short
     busy: float = MISSING  # share of the machine taken by others that counts as not quiet
     timeout_s: float = MISSING  # for the whole point; the worker is replaced after it
+    seconds: float | None = None  # soak: the kernel back to back for so long, whatever its samples say
 
 
 @dataclass
@@ -220,6 +226,7 @@ class PlacingConfig:
     far_below: float = MISSING  # less than this share of the attainable rate is latency-bound
     above_roof: float = MISSING  # more than this share is above a roof, beyond measurement error
     near_floor: float = MISSING  # a time within this many launch floors is explained by the launch
+    rules: str | None = None  # a file of diagnosis rules instead of the program's own
 
 
 @dataclass
@@ -254,7 +261,9 @@ class Config:
     placing: PlacingConfig = field(default_factory=PlacingConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     figures: FiguresConfig = field(default_factory=FiguresConfig)
+    machine: Any = None  # another machine under whose roofs the points are drawn too: a file of conf/machine
     outputs: str = "outputs"
+    gate: str | None = None  # a file of rules that the sweep must keep; exit code 1 where it does not
     fail_fast: bool = False
 
 

@@ -31,6 +31,7 @@ class TimingSettings(msgspec.Struct, frozen=True, kw_only=True):
     timer_floors: float
     busy: float
     timeout_s: float
+    seconds: float | None = None
 
 
 class Launcher(Protocol):
