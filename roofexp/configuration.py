@@ -15,7 +15,18 @@ from roofexp.kernel import Kernel, build_kernel
 from roofexp.schema import Config
 
 # What may change without the measurement being another one.
-NOT_MEASURED = ("name", "placing", "tracking", "figures", "outputs", "fail_fast", "roofs", "counters")
+NOT_MEASURED = (
+    "name",
+    "placing",
+    "tracking",
+    "figures",
+    "outputs",
+    "fail_fast",
+    "roofs",
+    "counters",
+    "machine",
+    "gate",
+)
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
