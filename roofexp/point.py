@@ -283,14 +283,19 @@ def write_point(folder: Path, point: Point) -> None:
 
 def read_point(file: Path) -> Point:
     """Raises ValueError with the file's name for a file that is cut short, foreign or of a newer version."""
+    return decode_point(file.read_bytes(), str(file))
+
+
+def decode_point(data: bytes, where: str) -> Point:
+    """A record from its JSON; ``where`` names it in the ValueError for one that cannot be read."""
     try:
-        raw = msgspec.json.decode(file.read_bytes())
+        raw = msgspec.json.decode(data)
         version = raw.get("version") if isinstance(raw, dict) else None
         if not isinstance(version, int) or version > VERSION:
             raise ValueError(f"version {version!r}; this program reads up to {VERSION}")
         return msgspec.convert(raw, Point)
     except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
-        raise ValueError(f"{file} is not a point record ({error})") from error
+        raise ValueError(f"{where} is not a point record ({error})") from error
 
 
 def read_points(sweep: Path) -> list[Point]:
