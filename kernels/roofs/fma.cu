@@ -3,6 +3,10 @@
 // that the units toggle from one instruction to the next as they do on real data.
 #include "common.cuh"
 
+#ifndef UNIFORM_BYTES
+#define UNIFORM_BYTES 16
+#endif
+
 static_assert(UNROLL % 2 == 0, "steps come in pairs");
 
 // One step without FMA: the intrinsics are never fused.
@@ -19,8 +23,10 @@ template <typename Step>
 __device__ void chains(real* y, accum a, accum b1, accum b2, long long n, long long passes, Step step) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const accum scale = 1 + accum(thread / 32 % 64) / 64;
-    // a value of the thread's own, so that all three operands are ordinary registers
-    const piece factor = filled<piece>(thread < n ? a : 0);
+    // Elements of at least UNIFORM_BYTES have their factor in a register that all threads share. Three 64-bit operands of
+    // the thread's own are three reads of a register bank, in the two cycles that a DFMA takes; of narrower types all
+    // three are ordinary registers.
+    const piece factor = filled<piece>(sizeof(real) >= UNIFORM_BYTES || thread < n ? a : 0);
     const piece first = filled<piece>(b1 * scale), second = filled<piece>(b2 * scale);
     piece x[CHAINS];
 #pragma unroll
