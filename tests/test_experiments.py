@@ -1,0 +1,120 @@
+"""Experiments that are written down: every point composes and builds, and what a CPU can do runs in small."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from roofexp.configuration import kernel_of, plain
+from roofexp.kernel import Kernel
+from roofexp.measure import Request
+from roofexp.schema import register
+from roofexp.session import Session
+from roofexp.timing import TimingSettings
+from tests.kernel_cases import CONF, precision_config
+
+FILES = {file.stem: file for file in sorted((CONF / "experiment").glob("*.yaml"))}
+GROUPS = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
+GPU_ONLY = {"soak_gemm"}  # a library that a CPU does not have
+SMALL = 64
+Settings = dict[str, Any]
+
+
+@functools.cache
+def swept(name: str) -> dict[str, list[str]]:
+    params = yaml.safe_load(FILES[name].read_text())["hydra"]["sweeper"]["params"]
+    return {key: [text.strip() for text in str(values).split(",")] for key, values in params.items()}
+
+
+def combinations(values: dict[str, list[str]]) -> Iterator[dict[str, str]]:
+    for chosen in itertools.product(*values.values()):
+        yield dict(zip(values, chosen, strict=True))
+
+
+@functools.cache
+def composed(words: tuple[str, ...]) -> DictConfig:
+    register()
+    with initialize_config_dir(str(CONF), version_base=None):
+        return compose("config", overrides=[*words, "roofs=none", "tracking=none"])
+
+
+def points(name: str, **fixed: str) -> Iterator[Settings]:
+    """The configuration of every point; groups are composed, values set. ``fixed``: as if said on the command line."""
+    params = swept(name) | {key: [value] for key, value in fixed.items()}
+    groups = {key: values for key, values in params.items() if key in GROUPS}
+    others = {key: values for key, values in params.items() if key not in GROUPS}
+    for group in combinations(groups):
+        config = composed((f"experiment={name}", *(f"{key}={value}" for key, value in group.items())))
+        for values in combinations(others):
+            own = config.copy()
+            for key, value in values.items():
+                OmegaConf.update(own, key, yaml.safe_load(value))
+            yield plain(own)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_point_composes_and_builds(name: str) -> None:
+    built = [kernel_of(settings) for settings in points(name)]
+    assert all(kernel.work.flops or kernel.work.dram_bytes for kernel in built)
+    identities = {(k.name, k.size, k.precision, str(k.params), str(k.shape)) for k in built}
+    states = {"cache", "clock", "clock.duty", "device", "fill", "case"} & set(swept(name))
+    assert len(identities) == len(built) or states, "two points are the same"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_says_what_it_shows_and_lies_in_its_own_folder(name: str) -> None:
+    text = FILES[name].read_text()
+    comment = " ".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("#"))
+    assert "See:" in comment, "the comment says what one should see"
+    assert any(unit in comment for unit in (" s ", " s,", "minute")), "the comment says how long it takes"
+    assert "H200" in comment or "any machine" in comment or "CPU" in comment
+    settings = yaml.safe_load(text)
+    assert settings["name"] == name
+    assert settings["hydra"]["mode"] == "MULTIRUN"
+
+
+@pytest.fixture(scope="module")
+def session(cache_folder: Any) -> Iterator[Session]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache_folder))
+        session = Session("cpu:1", [CONF])
+        yield session
+        session.stop()
+
+
+def small_kernels(name: str) -> dict[str, Kernel]:
+    """What ``experiment=NAME device=cpu precision=fp32 size=64`` measures, the same work once."""
+    kernels = {}
+    for settings in points(name, size=str(SMALL)):
+        if "fp32" in settings["kernel"]["precisions"] and settings["kernel"]["params"].get("k", 0) <= 8:
+            kernel = kernel_of(settings | {"precision": precision_config("fp32")})
+            kernels[f"{kernel.name} {kernel.params}"] = kernel
+    return kernels
+
+
+@pytest.fixture(scope="module")
+def ran() -> dict[str, str | None]:
+    """Why a kernel did not run, by label: experiments share kernels, and each runs once."""
+    return {}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_runs_in_small_on_a_cpu(name: str, session: Session, ran: dict[str, str | None]) -> None:
+    timing = TimingSettings(**composed(("timing=quick", "timing.budget_s=0.01", "timing.warmup_s=0"))["timing"])
+    clock = {"mode": "observe", "sample_s": 0.02}
+    kernels = {
+        label: kernel for label, kernel in small_kernels(name).items() if {"cpu", "numpy"} & set(kernel.implementations)
+    }
+    for label, kernel in kernels.items():
+        if label not in ran:
+            reply = session.run(Request(kernel=kernel, timing=timing, cold=False, seed=1, clock=clock))
+            ran[label] = None if reply.status == "ok" else reply.reason
+    assert {label: ran[label] for label in kernels if ran[label]} == {}
+    assert kernels or name in GPU_ONLY
