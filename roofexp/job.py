@@ -41,8 +41,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_job(config: DictConfig) -> None:
     """The task function that Hydra calls for every job."""
+    run_at(config, locate(config))
+
+
+def run_at(config: DictConfig, where: Place) -> None:
+    """Measures one point in its folder, unless it is there already; ``config`` is of the schema's types."""
     start = time.perf_counter()
-    where = locate(config)
     run = running(where.sweep)
     if (where.sweep / STOP_MARK).exists():
         return
