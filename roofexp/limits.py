@@ -53,6 +53,7 @@ class MachineLimits(msgspec.Struct, frozen=True, kw_only=True):
     l1_bytes_per_cycle_per_sm: int | None = None
     dram_mixes_bytes_per_s: dict[str, float] = {}
     sources: list[str] = []
+    driver_names: list[str] = []  # under which the driver knows it, where that is not ``name``
 
     def rate(self, precision: str) -> int | None:
         """FLOP per cycle and SM; ``tf32_tensor`` is ``tf32``, which tensor cores alone can do."""
@@ -148,6 +149,17 @@ def load_machine_limits(name: str) -> MachineLimits:
         return msgspec.convert(_read(file), MachineLimits)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{file}: {error}") from error
+
+
+@functools.cache
+def card_of(driver_name: str) -> MachineLimits | None:
+    """The published card that the driver calls exactly so; None for one that is not in conf/machine. A similar name is
+    another card: H100 PCIe and H100 SXM differ by a third."""
+    for name in machine_names():
+        card = load_machine_limits(name)
+        if driver_name in (card.name, *card.driver_names):
+            return card
+    return None
 
 
 @functools.cache

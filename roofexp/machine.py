@@ -94,6 +94,8 @@ class RoofSet(msgspec.Struct, frozen=True, kw_only=True):
     roofs: list[Roof]
     disturbed: bool = False  # other programs ran meanwhile: good enough for one sweep, not to be kept
     unavailable: dict[str, str] = {}  # benchmarks that this machine cannot run, and why
+    fill: str = "normal"  # of the operands: zeros draw less power, and so hold higher clocks
+    took_s: dict[str, float] = {}  # wall time of each benchmark
 
     def bandwidth(self, level: str) -> Roof | None:
         return self._find("bandwidth", level=level)

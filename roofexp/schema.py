@@ -216,6 +216,7 @@ class CountersConfig:
 class RoofsConfig:
     policy: RoofsPolicy = MISSING
     budget_s: float = MISSING  # for the samples of one roof kernel
+    fill: Fill = Fill.normal  # operands of the roof kernels; zeros draw less power
     cpu: dict[str, Any] = field(default_factory=dict)
     cuda: dict[str, Any] = field(default_factory=dict)
 
