@@ -6,19 +6,23 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
-from roofexp.devices.base import Device
+from roofexp.clock_facts import clock_facts
+from roofexp.devices.base import Device, LoadedKernel
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.host_load import HostLoad
 from roofexp.kernel import Kernel
+from roofexp.pace import pace_of
 from roofexp.point import Check, Clock, Flag, Status, Timing
-from roofexp.timing import Samples, TimingSettings, measure
+from roofexp.timing import Samples, TimingSettings, measure, measure_soak
 
 NOT_QUIET = "machine not quiet"
 THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
+IDLE_S = 5.0  # a soak starts from an idle device: it is waited for so long
+IDLE_SHOWN_S = 0.5  # of idling in the readings before a soak
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +33,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cold: bool
     seed: int
     clock: dict[str, Any]
+
+    @property
+    def deadline_s(self) -> float:
+        """When the worker is given up: pauses and a soak are no hang."""
+        return self.timing.timeout_s / (pace_of(self.clock).duty or 1.0) + (self.timing.seconds or 0.0)
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +59,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Progress = Callable[[float], None]
+_Timed: TypeAlias = "tuple[Timing, Samples, list[Flag], Clock, list[dict[str, float | str | None]], float | None]"
 
 
 class Bench:
@@ -97,22 +107,13 @@ class Bench:
         loaded = device.load(kernel, implementation, request.seed)
         try:
             check = loaded.check()
-            device.wake()
-            floor_s, watch, load = self.floor_s(request.cold), device.clock_watch(request.clock), HostLoad()
-
-            def timed_part_begins() -> None:
-                watch.start()
-                load.start()
-
-            timing, samples, flags = measure(
-                loaded, request.timing, request.cold, floor_s, progress, on_timed=timed_part_begins
-            )
-            others = load.stop()
-            clock = watch.stop()
+            timing, samples, flags, clock, rows, others = self._time(loaded, request, progress)
         finally:
             with contextlib.suppress(Exception):  # a broken context refuses even this; its error was raised already
                 loaded.release()
-        flags = flags + _quiet_flags(others, request.timing, device.kind) + _clock_flags(clock, request.timing)
+        period_s = float(request.clock.get("period_s") or 0.2) if pace_of(request.clock).duty else None
+        clock, doubts = clock_facts(clock, rows, samples, request.cold, period_s)
+        flags = flags + _quiet_flags(others, request.timing, device.kind) + _clock_flags(clock, request.timing) + doubts
         extra: dict[str, float | str | None] = {**clock.extra, "host_others_share": others}
         return Reply(
             status="ok",
@@ -121,9 +122,36 @@ class Bench:
             timing=timing,
             samples=samples,
             clock=msgspec.structs.replace(clock, extra=extra),
-            clock_rows=watch.rows(),
+            clock_rows=rows,
             flags=flags,
         )
+
+    def _time(self, loaded: LoadedKernel, request: Request, progress: Progress) -> _Timed:
+        """With the clock watched and other programs' work counted over the timed part."""
+        device, settings, pace = self.device, request.timing, pace_of(request.clock)
+        watch, load = device.clock_watch(request.clock), HostLoad()
+        floor_s = self.floor_s(request.cold)
+
+        def timed_part_begins() -> None:
+            watch.start()
+            load.start()
+
+        def soak_begins() -> float:
+            device.rest(IDLE_S)
+            timed_part_begins()
+            time.sleep(IDLE_SHOWN_S)
+            return IDLE_SHOWN_S
+
+        if settings.is_soak:
+            found = measure_soak(
+                loaded, settings, request.cold, floor_s, progress, on_idle=soak_begins, on_lap=watch.lap, pace=pace
+            )
+        else:
+            device.wake()
+            found = measure(loaded, settings, request.cold, floor_s, progress, on_timed=timed_part_begins, pace=pace)
+        others = load.stop()
+        clock = watch.stop()
+        return *found, clock, watch.rows(), others
 
 
 def _quiet_flags(others: float | None, settings: TimingSettings, kind: str) -> list[Flag]:
@@ -134,8 +162,9 @@ def _quiet_flags(others: float | None, settings: TimingSettings, kind: str) -> l
 
 
 def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
+    """Of a soak the clock is expected to move: figures/soak_* shows how."""
     flags = []
-    if clock.before_hz and clock.after_hz:
+    if not settings.is_soak and clock.before_hz and clock.after_hz:
         change = clock.after_hz / clock.before_hz - 1
         if abs(change) > settings.drift:
             flags.append(Flag("clock moved", f"{change:+.1%} from before the timing to after it"))

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from roofexp import soak
+from roofexp.pace import Pace
 from roofexp.point import Flag, Timing
 from roofexp.statistics import median, median_interval, quantile
 
@@ -33,6 +35,10 @@ class TimingSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float
     seconds: float | None = None
 
+    @property
+    def is_soak(self) -> bool:
+        return self.seconds is not None
+
 
 class Launcher(Protocol):
     """The part of a loaded kernel that timing needs."""
@@ -53,24 +59,43 @@ class Samples(msgspec.Struct, frozen=True):
     time_s: list[float]
     at_s: list[float]
     launches_per_sample: int
+    passed_s: float = 0.0  # from the first sample to the end of the last one's pause
+    busy_s: float = 0.0  # of it without a pause
+    settled_from_s: float | None = None  # of a soak: the record's time is that of the samples from here on
+
+    @property
+    def launches(self) -> int:
+        return len(self.time_s) * self.launches_per_sample
+
+    @property
+    def timed_s(self) -> float:
+        """Spent in the launches themselves."""
+        return sum(self.time_s) * self.launches_per_sample
 
 
 class Sampler:
-    """Takes samples of one launcher, hot or cold."""
+    """Takes samples of one launcher, hot or cold, at a pace."""
 
-    def __init__(self, launcher: Launcher, settings: TimingSettings, cold: bool, now: Callable[[], float]) -> None:
+    def __init__(
+        self, launcher: Launcher, settings: TimingSettings, cold: bool, now: Callable[[], float], pace: Pace
+    ) -> None:
         self._launcher = launcher
         self._settings = settings
+        self._batch_s = max(settings.batch_s, pace.sample_s)
         self._cold = cold
         self._now = now
         self._since_restore = 0
+        self.pace = pace
         self.launches = 1
+        self.began_s = 0.0  # when the last sample began, by the clock that ``now`` reads
 
     def sample(self) -> float:
         """Seconds per launch of one sample."""
         if self._since_restore >= RESTORE_LAUNCHES:
             self._launcher.restore()
             self._since_restore = 0
+        self.pace.step()
+        self.began_s = self._now()
         self._since_restore += self.launches
         if self._cold:
             return self._launcher.run_cold()
@@ -81,43 +106,62 @@ class Sampler:
         that adds a delay to every interval stays negligible."""
         if self._cold:
             return
-        while self.sample() * self.launches < self._settings.batch_s and self.launches < 1 << 20:
+        while self.sample() * self.launches < self._batch_s and self.launches < 1 << 20:
             self.launches *= 2
 
     def warm_up(self) -> float:
-        """Samples until three in a row agree, or until the warm-up's time is over. Returns the seconds spent."""
+        """Samples until three in a row agree (with pauses: the medians of three batches), or until the warm-up's time
+        is over. Returns the seconds spent."""
         start = self._now()
+        least_s, longest_s = self.pace.warmup_s(self._settings.warmup_s)
+        self.pace.start()
         self.fill_batch()
         recent: list[float] = []
-        while self._now() - start < self._settings.warmup_s or not recent:
-            recent = [*recent[-2:], self.sample()]
-            if len(recent) == 3 and max(recent) <= min(recent) * (1 + self._settings.steady):
+        while self._now() - start < longest_s or not recent:
+            recent = [*recent[-2:], self._level()]
+            steady = len(recent) == 3 and max(recent) <= min(recent) * (1 + self._settings.steady)
+            if steady and self._now() - start >= least_s:
                 break
         self._settle_batch(recent)
+        self.pace.stop()
         return self._now() - start
+
+    def _level(self) -> float:
+        """The median of one batch; back to back, one sample."""
+        number, times = self.pace.batches, [self.sample()]
+        while self.pace.batches == number:
+            times.append(self.sample())
+        return median(sorted(times))
 
     def _settle_batch(self, recent: list[float]) -> None:
         """The first batches ran cold: choose the batch again from the steady rate."""
         if not self._cold and recent and median(sorted(recent)) > 0:
-            wanted = self._settings.batch_s / median(sorted(recent))
+            wanted = self._batch_s / median(sorted(recent))
             self.launches = max(1, min(round(wanted), 1 << 20)) if wanted > 1 else 1
 
     def collect(self, progress: Callable[[float], None]) -> Samples:
         """Samples until the interval of the median is within the target, or until the budget ends."""
-        settings, start = self._settings, self._now()
+        settings, start, spent = self._settings, self._now(), 0.0
         times: list[float] = []
         stamps: list[float] = []
-        while len(times) < settings.max_samples:
-            stamps.append(self._now() - start)
+        self.pace.start()
+        while len(times) < settings.max_samples or spent < self.pace.timed_s:
             times.append(self.sample())
+            stamps.append(self.began_s - start)
             spent = self._now() - start
-            if len(times) >= FEWEST_SAMPLES and spent >= settings.budget_s:
+            if len(times) >= FEWEST_SAMPLES and spent >= max(settings.budget_s, self.pace.timed_s):
                 break
             if _time_to_look(len(times)):
                 progress(times[-1])
-                if len(times) >= settings.min_samples and relative_half_width(times) <= settings.target:
+                enough = len(times) >= settings.min_samples and spent >= self.pace.timed_s
+                if enough and relative_half_width(times) <= settings.target:
                     break
-        return Samples(times, stamps, self.launches)
+        return self.taken(times, stamps)
+
+    def taken(self, times: list[float], stamps: list[float]) -> Samples:
+        """The samples of a timed part that ends now, with the pause that belongs to it."""
+        self.pace.stop()
+        return Samples(times, stamps, self.launches, self.pace.passed_s, self.pace.busy_s)
 
 
 def measure(
@@ -128,15 +172,48 @@ def measure(
     progress: Callable[[float], None] = lambda time_s: None,
     now: Callable[[], float] = time.perf_counter,
     on_timed: Callable[[], None] = lambda: None,
+    pace: Pace | None = None,
 ) -> tuple[Timing, Samples, list[Flag]]:
     """Warms up, calls ``on_timed``, collects samples. ``floor_s`` is what an empty launch measures as."""
-    sampler = Sampler(launcher, settings, cold, now)
+    sampler = Sampler(launcher, settings, cold, now, pace or Pace(now=now))
     warmup_s = sampler.warm_up()
     on_timed()
     samples = sampler.collect(progress)
+    timing = summarised(samples, warmup_s, floor_s, launcher.method)
+    return timing, samples, judge(timing, samples, settings)
+
+
+def measure_soak(
+    launcher: Launcher,
+    settings: TimingSettings,
+    cold: bool,
+    floor_s: float | None,
+    progress: Callable[[float], None] = lambda time_s: None,
+    now: Callable[[], float] = time.perf_counter,
+    on_idle: Callable[[], float] = lambda: 0.0,
+    on_lap: Callable[[], None] = lambda: None,
+    pace: Pace | None = None,
+) -> tuple[Timing, Samples, list[Flag]]:
+    """All samples of ``settings.seconds`` from an idle start; the time is that of the part in which the rate had
+    settled. ``on_idle`` waits until the device is idle, begins the readings, and returns for how long they are ahead.
+    """
+    seconds = settings.seconds or 0.0
+    settings = msgspec.structs.replace(settings, batch_s=max(settings.batch_s, soak.BATCH_S))
+    sampler = Sampler(launcher, settings, cold, now, pace or Pace(now=now))
+    sampler.fill_batch()
+    samples = soak.soak(sampler, seconds, now, progress, on_lap, on_idle())
+    part, from_s, flags = soak.settled(samples, settings.drift)
+    method = f"{launcher.method}; the part from {from_s:.1f} s on, in which the rate had settled"
+    timing = summarised(part, from_s, floor_s, launcher.method if flags else method)
+    flags += [flag for flag in judge(timing, part, settings) if not (flags and flag.name == "drifting")]
+    return timing, msgspec.structs.replace(samples, settled_from_s=from_s), flags
+
+
+def summarised(samples: Samples, warmup_s: float, floor_s: float | None, method: str) -> Timing:
+    """Order statistics of the samples."""
     ordered = sorted(samples.time_s)
     low, high = median_interval(ordered)
-    timing = Timing(
+    return Timing(
         median_s=median(ordered),
         p5_s=quantile(ordered, 0.05),
         p95_s=quantile(ordered, 0.95),
@@ -146,9 +223,8 @@ def measure(
         launches_per_sample=samples.launches_per_sample,
         warmup_s=warmup_s,
         floor_s=floor_s,
-        method=launcher.method,
+        method=method,
     )
-    return timing, samples, judge(timing, samples, settings)
 
 
 def judge(timing: Timing, samples: Samples, settings: TimingSettings) -> list[Flag]:

@@ -76,7 +76,7 @@ class Worker:
             self.stop()  # it died between two points: nobody's fault, so the point gets a new one
             self.start()
             self._pipe.send_bytes(msgspec.msgpack.encode(request))
-        reply = self._receive(start + request.timing.timeout_s, progress)
+        reply = self._receive(start + request.deadline_s, progress)
         if not isinstance(reply, Reply):
             raise RuntimeError("the worker answered out of turn")
         if reply.poisoned:

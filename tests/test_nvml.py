@@ -75,10 +75,11 @@ def test_units_are_si() -> None:
 
 
 def test_throttle_time_is_a_difference_and_a_field_that_is_missing_stays_out() -> None:
-    counted = iter([10**9, 3 * 10**9])
+    started = time.monotonic()
 
     def fields(asked: list[int]) -> list[Any]:
-        power = SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(ullVal=next(counted)))
+        counted_ns = 10**9 + (2 * 10**9 if time.monotonic() - started > 0.02 else 0)
+        power = SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(ullVal=counted_ns))
         return [power] + [SimpleNamespace(nvmlReturn=3, value=None)] * (len(asked) - 1)
 
     sampler = NvmlSampler(nvml(nvmlDeviceGetFieldValues=fields), 0.01)
@@ -89,6 +90,24 @@ def test_throttle_time_is_a_difference_and_a_field_that_is_missing_stays_out() -
     assert "throttled_sw_thermal_s" not in summary
     assert summary["power_w"] is None
     assert len(sampler.rows) >= 2
+    assert [sampler.rows[i]["throttled_power_s"] for i in (0, -1)] == [0.0, 2.0]
+
+
+def test_a_lap_has_a_row_of_its_own() -> None:
+    sampler = NvmlSampler(nvml(nvmlDeviceGetTotalEnergyConsumption=5000, nvmlDeviceGetPowerUsage=100_000), 10.0)
+    sampler.start()
+    sampler.take(compute_hz=1.5e9)
+    sampler.stop()
+    (lap,) = [row for row in sampler.rows if "compute_hz" in row]
+    assert (lap["compute_hz"], lap["power_w"], lap["energy_j"]) == (1.5e9, 100.0, 0.0)
+
+
+def test_an_idle_gpu_is_not_waited_for() -> None:
+    start = time.monotonic()
+    nvml(nvmlDeviceGetCurrentClocksEventReasons=0x1).wait_until_idle(5.0)
+    assert time.monotonic() - start < 1
+    nvml(nvmlDeviceGetCurrentClocksEventReasons=0x4).wait_until_idle(0.1)
+    assert time.monotonic() - start >= 0.1
 
 
 def test_lost_time_is_flagged_with_its_cause() -> None:

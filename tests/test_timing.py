@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import random
 
+import msgspec
 import pytest
 
+from roofexp.pace import Pace, pace_of
 from roofexp.statistics import median, median_interval, quantile
-from roofexp.timing import TimingSettings, drift, measure
+from roofexp.timing import TimingSettings, drift, measure, measure_soak
 
 SETTINGS = TimingSettings(
     name="test", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,
@@ -102,6 +104,94 @@ def test_inout_operands_are_renewed_before_they_run_away() -> None:
     kernel = FakeKernel(lambda n: 1e-6)
     flags(kernel)
     assert kernel.restored >= kernel.launches // 2000
+
+
+def paced(kernel: FakeKernel, duty: float, cold: bool = False, settings: TimingSettings = SETTINGS):
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        kernel.clock_s += seconds
+
+    pace = Pace(duty, 0.2, kernel.now, sleep)
+    timing, samples, _ = measure(kernel, settings, cold, None, now=kernel.now, pace=pace)
+    return timing, samples, pauses
+
+
+@pytest.mark.parametrize("duty", [0.1, 0.3, 0.8])
+@pytest.mark.parametrize("cold", [False, True])
+@pytest.mark.parametrize("launch_s", [2e-6, 1e-3, 0.7])
+def test_the_share_of_the_time_that_is_worked_is_what_was_asked(duty: float, cold: bool, launch_s: float) -> None:
+    timing, samples, pauses = paced(FakeKernel(lambda n: launch_s), duty, cold)
+    assert samples.busy_s / samples.passed_s == pytest.approx(duty, rel=0.02)
+    assert timing.median_s == pytest.approx(launch_s)
+    assert timing.warmup_s >= 1.0
+    assert samples.passed_s >= 1.0
+    if launch_s < 0.1:
+        assert sorted(pauses)[len(pauses) // 2] == pytest.approx(0.2 * (1 - duty), rel=0.3)
+
+
+def test_duty_1_never_pauses_and_is_warmed_up_all_the_same() -> None:
+    timing, samples, pauses = paced(FakeKernel(lambda n: 1e-3), 1.0)
+    assert pauses == []
+    assert timing.warmup_s >= 1.0
+    assert samples.busy_s == pytest.approx(samples.passed_s, rel=0.01)
+
+
+def test_a_hot_sample_is_long_beside_the_timer_and_short_beside_the_batch() -> None:
+    _, samples, _ = paced(FakeKernel(lambda n: 2e-6), 0.4)
+    assert samples.launches_per_sample * 2e-6 == pytest.approx(0.4 * 0.2 / 8, rel=0.05)
+
+
+def test_a_clock_that_sinks_for_a_second_is_warmed_up_to_its_end() -> None:
+    kernel = FakeKernel(lambda n: 0.0)
+    kernel._time_of = lambda n: 1e-3 * (1 + min(kernel.clock_s, 1.5))
+    timing, _, _ = paced(kernel, 0.5)
+    assert timing.median_s == pytest.approx(2.5e-3, rel=0.02)
+
+
+def test_no_pauses_without_the_duty_mode() -> None:
+    assert pace_of({"mode": "observe", "duty": 0.3}).duty is None
+    assert pace_of({"mode": "duty", "duty": 0.3, "period_s": 0.1}).batch_s == pytest.approx(0.03)
+
+
+def soaked(time_at, seconds: float = 30.0, delay=lambda: 0.0):
+    kernel = FakeKernel(lambda n: 0.0, delay)
+    kernel._time_of = lambda n: time_at(kernel.clock_s)
+    settings = msgspec.structs.replace(SETTINGS, seconds=seconds)
+    laps: list[float] = []
+    timing, samples, found = measure_soak(
+        kernel, settings, False, None, now=kernel.now, on_lap=lambda: laps.append(kernel.clock_s)
+    )
+    return timing, samples, found, laps
+
+
+def test_a_soak_keeps_every_sample_and_takes_the_time_of_the_settled_part() -> None:
+    timing, samples, found, laps = soaked(lambda at_s: 1e-3 if at_s < 8 else 1.3e-3)
+    assert samples.at_s[-1] == pytest.approx(30, abs=0.2)
+    assert samples.time_s[0] == pytest.approx(1e-3)
+    assert timing.median_s == pytest.approx(1.3e-3)
+    assert samples.settled_from_s == pytest.approx(8, abs=0.6)
+    assert timing.samples < len(samples.time_s)
+    assert "settled" in timing.method
+    assert found == []
+    assert len(laps) == pytest.approx(120, abs=5)
+    assert 0.01 <= samples.launches_per_sample * 1e-3 <= 0.05
+
+
+def test_a_soak_that_never_settles_says_so_and_one_disturbance_does_not_unsettle() -> None:
+    _, _, found, _ = soaked(lambda at_s: 1e-3 * (1 + at_s / 30))
+    assert {flag.name for flag in found} == {"not settled", "noisy"}
+    timing, samples, found, _ = soaked(lambda at_s: 2e-3 if 14 < at_s < 14.5 else 1e-3)
+    assert found == []
+    assert samples.settled_from_s == 0.0
+    assert timing.median_s == pytest.approx(1e-3)
+
+
+def test_a_launch_longer_than_the_soak_is_one_sample() -> None:
+    timing, samples, _, _ = soaked(lambda at_s: 50.0)
+    assert len(samples.time_s) == 1
+    assert timing.median_s == 50.0
 
 
 def test_statistics_by_hand() -> None:

@@ -18,6 +18,10 @@ class ClockWatch(Protocol):
 
     def start(self) -> None: ...
 
+    def lap(self) -> None:
+        """During a soak: notes the clock held since the last lap in a row of its own."""
+        ...
+
     def stop(self) -> Clock: ...
 
     def rows(self) -> list[dict[str, float | str | None]]:
@@ -84,12 +88,20 @@ class Device(Protocol):
         """Brings an idle device to its working clock; called between the check and the warm-up."""
         ...
 
+    def rest(self, most_s: float) -> None:
+        """Waits until the device is idle, at most so long; called before a soak."""
+        ...
+
     def timer_floor_s(self, cold: bool) -> float:
         """What an empty launch measures as, taken in the same way as the kernel's time."""
         ...
 
     def clock_watch(self, settings: dict[str, Any]) -> ClockWatch:
         """``settings`` is the clock group of the configuration."""
+        ...
+
+    def identity(self) -> dict[str, str]:
+        """What a driver's library finds the device by: ``uuid`` and ``bus_id`` of a GPU. Never written to a record."""
         ...
 
     def explain(self, error: Exception) -> FailedError | None:

@@ -55,6 +55,13 @@ class CpuDevice:
     def wake(self) -> None:
         """The check has kept the cores busy already."""
 
+    def rest(self, most_s: float) -> None:
+        """Cores idle as soon as nothing runs on them; their budget of boost takes a little longer to fill."""
+        time.sleep(min(most_s, 1.0))
+
+    def identity(self) -> dict[str, str]:
+        return {}
+
     def bytes_needed(self, kernel: Kernel) -> int:
         """Operands, first values of inout operands, float64 copies, the reference and one temporary of its size."""
         operands = sum(operand.bytes * (2 if operand.role == "inout" else 1) for operand in kernel.operands)

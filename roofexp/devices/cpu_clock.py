@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from roofexp.devices.rapl import RAPL, Rapl
 from roofexp.point import Clock
 
 CHAIN_ARCHITECTURES = {"x86_64", "AMD64", "aarch64", "arm64"}  # where register add and xor take one cycle each
 SHORT_CYCLES, LONG_CYCLES = 400_000, 3_400_000
 MOST_TRIES = 12
+READ_S = 1.0  # between two readings during a soak
 AGREEMENT = 0.005  # of the two fastest tries: an interrupted chain is slower, never faster
 MOST_START = 1.15  # starting the threads takes no larger share than this: beyond it the short chain was interrupted
 
@@ -23,27 +25,68 @@ ALL_CORES = "dependent chain of one-cycle operations, all cores, before and afte
 ONE_CORE = "dependent chain of one-cycle operations, one core's own time (the others were interrupted)"
 
 
+Row = dict[str, float | str | None]
+
+
 class CpuClockWatch:
     """``load`` gives the chain's functions by name; they are compiled at the first reading."""
 
-    def __init__(self, load: Callable[[str], Callable[..., Any]], threads: int) -> None:
+    def __init__(self, load: Callable[[str], Callable[..., Any]], threads: int, meter: Rapl | None = None) -> None:
         self._load = load
         self._threads = threads
+        self._meter = meter or Rapl()
         self._before: tuple[float, str] | None = None
+        self._start_s = self._lap_s = 0.0
+        self._rows: list[Row] = []
 
     def start(self) -> None:
         self._before = self.read()
+        self._start_s = self._lap_s = time.perf_counter()
+        self._rows = [self._row()]
+
+    def lap(self) -> None:
+        """Reading the clock takes some milliseconds of the cores: once a second, the energy every time."""
+        row = self._row()
+        if time.perf_counter() - self._lap_s >= READ_S and (read := self.read()) is not None:
+            self._lap_s = time.perf_counter()
+            row["compute_hz"] = read[0]
+        self._rows.append(row)
 
     def stop(self) -> Clock:
+        self._rows.append(self._row())
         after = self.read()
         if self._before is None or after is None:
-            return Clock(compute_hz=None, source=f"unknown: no chain of known latency for {platform.machine()}")
+            return Clock(
+                compute_hz=None,
+                source=f"unknown: no chain of known latency for {platform.machine()}",
+                extra=self._energy(),
+            )
         before_hz, after_hz = self._before[0], after[0]
         source = ONE_CORE if ONE_CORE in (self._before[1], after[1]) else ALL_CORES
-        return Clock(compute_hz=(before_hz + after_hz) / 2, before_hz=before_hz, after_hz=after_hz, source=source)
+        return Clock(
+            compute_hz=(before_hz + after_hz) / 2,
+            before_hz=before_hz,
+            after_hz=after_hz,
+            source=source,
+            extra=self._energy(),
+        )
 
-    def rows(self) -> list[dict[str, float | str | None]]:
-        return []
+    def rows(self) -> list[Row]:
+        """None where there is nothing but the time in them."""
+        return self._rows if any(len(row) > 1 for row in self._rows) else []
+
+    def _row(self) -> Row:
+        row: Row = {"at_s": round(time.perf_counter() - self._start_s, 6)}
+        joules = self._meter.joules()
+        if joules is not None:
+            row["energy_j"] = round(joules, 6)
+        return row
+
+    def _energy(self) -> Row:
+        first, last = self._rows[0].get("energy_j"), self._rows[-1].get("energy_j")
+        if not isinstance(first, float) or not isinstance(last, float):
+            return {}
+        return {"energy_counter": RAPL, "energy_j": last - first}
 
     def read(self) -> tuple[float, str] | None:
         """Hz, and how it was read; None on an architecture without a chain of known latency."""

@@ -13,7 +13,7 @@ from roofexp.devices.cuda_arrays import fill_array, poison_array, to_float64
 from roofexp.devices.cuda_calls import build_call, why_no_call
 from roofexp.devices.cuda_clock import CudaClockWatch
 from roofexp.devices.cuda_code import build_launch, compile_cache, least_capability
-from roofexp.devices.cuda_machine import architecture, describe_gpu, open_nvml, why_no_cuda
+from roofexp.devices.cuda_machine import architecture, bus_id, describe_gpu, gpu_uuid, open_nvml, why_no_cuda
 from roofexp.devices.cuda_profile import profile_launch
 from roofexp.devices.cuda_stopwatch import CudaStopwatch
 from roofexp.errors import FailedError, SkippedError
@@ -36,6 +36,7 @@ class CudaDevice:
         import cupy
 
         cupy.cuda.Device(index).use()
+        self._index = index
         self._roots = kernel_roots
         self._cache = compile_cache()
         self._nvml = open_nvml(index)
@@ -75,6 +76,13 @@ class CudaDevice:
 
     def wake(self) -> None:
         self.stopwatch.wake()
+
+    def rest(self, most_s: float) -> None:
+        if self._nvml:
+            self._nvml.wait_until_idle(most_s)
+
+    def identity(self) -> dict[str, str]:
+        return {"uuid": gpu_uuid(self._index), "bus_id": bus_id(self._index)}
 
     def bytes_needed(self, kernel: Kernel) -> int:
         """Operands (inout ones twice), float64 copies, references and their temporaries, the flush buffer."""

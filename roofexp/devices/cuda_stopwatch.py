@@ -39,6 +39,7 @@ class CudaStopwatch:
         self._marks = cupy.zeros((MARKS, 2, sms, 2), cupy.uint64)
         self._used = 0
         self._cycles, self._seconds = 0.0, 0.0
+        self._lap = 0.0, 0.0
         self._flush_buffer = cupy.zeros(2 * l2_bytes // 4, cupy.float32)
         self._sink = cupy.zeros(1, cupy.float32)
         self._events = cupy.cuda.Event(), cupy.cuda.Event()
@@ -96,11 +97,19 @@ class CudaStopwatch:
     def reset_clock(self) -> None:
         """Forgets what was marked; the clock of a new timed part begins."""
         self._used, self._cycles, self._seconds = 0, 0.0, 0.0
+        self._lap = 0.0, 0.0
 
     def clock_hz(self) -> float | None:
         """Cycles over seconds of all timed parts since the last reset, the mean of the SMs."""
         self._read_marks()
         return self._cycles / self._seconds if self._seconds else None
+
+    def lap_hz(self) -> float | None:
+        """Cycles over seconds of the timed parts since the last lap or reset."""
+        self._read_marks()
+        cycles, seconds = self._cycles - self._lap[0], self._seconds - self._lap[1]
+        self._lap = self._cycles, self._seconds
+        return cycles / seconds if seconds else None
 
     def wake(self) -> None:
         """Work until the clock is steady: an idle GPU takes up to a second to raise it."""
@@ -141,7 +150,8 @@ class CudaStopwatch:
             cycles, seconds = summed_marks(marks)
             self._cycles += cycles
             self._seconds += seconds
-            self._marks.fill(0)
+            with self.stream:  # on another stream it could come after the next mark
+                self._marks.fill(0)
             self._used = 0
 
 

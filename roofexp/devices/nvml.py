@@ -25,9 +25,10 @@ REASONS = {
     0x80: "hw_power_brake",
     0x100: "display_clock_setting",
 }
-NOT_THROTTLING = 0x1 | 0x2 | 0x100
+IDLE = 0x1
+NOT_THROTTLING = IDLE | 0x2 | 0x100
 
-# Fields that accumulate the time lost to each cause (nvml.h), in ns.
+# Fields that accumulate the time lost to each cause (nvml.h), in ns; clock_facts.HELD_BACK names their event reasons.
 THROTTLE_FIELDS = {
     "throttled_power_s": 74,
     "throttled_sw_thermal_s": 269,
@@ -115,6 +116,12 @@ class Nvml:
         listed = self.ask("GetComputeRunningProcesses")
         return None if listed is None else len(listed)
 
+    def wait_until_idle(self, most_s: float) -> None:
+        """Until the event reasons say idle; a GPU that never says so is waited for ``most_s`` seconds."""
+        end = time.monotonic() + most_s
+        while time.monotonic() < end and not (self.reasons() or 0) & IDLE:
+            time.sleep(0.05)
+
 
 class NvmlSampler:
     """Takes a row every ``every_s`` in a thread, from start to stop, and the counters' differences."""
@@ -163,8 +170,18 @@ class NvmlSampler:
             if self._stop.wait(self._every_s):
                 return
 
+    def take(self, **facts: float | str | None) -> None:
+        """A row now, with ``facts`` of the caller's in it."""
+        self.rows.append({**self._row(), **facts})
+
     def _row(self) -> Row:
-        return {"at_s": round(self._now() - self._start_s, 6), **self._nvml.row()}
+        """The moment's readings, and what the counters counted since the start."""
+        row: Row = {"at_s": round(self._now() - self._start_s, 6), **self._nvml.row()}
+        throttled, energy_j = self._nvml.throttled_s(), self._nvml.energy_j()
+        row |= {name: round(throttled[name] - s, 6) for name, s in self._throttled.items() if name in throttled}
+        if energy_j is not None and self._energy_j is not None:
+            row["energy_j"] = round(energy_j - self._energy_j, 6)
+        return row
 
 
 def _scaled(value: Any, factor: float) -> float | None:

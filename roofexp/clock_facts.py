@@ -1,0 +1,163 @@
+"""What the readings beside a timing say about it: the clock, the power and energy of a launch, the time held back.
+
+Pure: rows as a device's clock watch gives them (unit in every key, ``at_s`` from its start), samples as timing does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from roofexp.point import Clock, Flag
+
+if TYPE_CHECKING:
+    from roofexp.timing import Samples
+
+Row = Mapping[str, float | str | None]
+Facts = dict[str, float | str | None]
+
+ENERGY_S = 0.5  # the counter moves every 0.1 s or so: over less than this its steps are too coarse
+FEWEST_STEPS = 3
+MOSTLY_TIMED = 0.9  # share of the time in the launches from which on the energy can be given to them
+NVML = "NVML's energy counter"
+
+# The accumulated time of each cause, and the event reasons that say the same at one moment.
+HELD_BACK = {
+    "throttled_power_s": "sw_power_cap",
+    "throttled_sw_thermal_s": "sw_thermal_slowdown",
+    "throttled_hw_thermal_s": "hw_thermal_slowdown",
+    "throttled_power_brake_s": "hw_power_brake",
+}
+AGREE = 0.05  # accumulator and samples
+LEAST_HELD_S = 0.5  # below this the distance between two samples is too large a part of it
+
+
+def clock_facts(
+    clock: Clock, rows: Sequence[Row], samples: Samples, cold: bool, period_s: float | None = None
+) -> tuple[Clock, list[Flag]]:
+    """The clock with what follows from rows and samples; of a soak, that of the part in which the rate had settled.
+    ``period_s``: of a batch and its pause, where there are pauses."""
+    passed_s, from_s = samples.passed_s, samples.settled_from_s
+    extra: Facts = {**clock.extra}
+    if passed_s > 0:
+        extra |= {"timed_share": samples.timed_s / passed_s}
+    if period_s:
+        extra |= {"duty_held": samples.busy_s / passed_s if passed_s else None}
+    if from_s is not None:
+        clock = _settled(clock, rows, from_s)
+        extra |= {**clock.extra, "soak_s": passed_s, "settled_from_s": from_s}
+    extra |= energy_facts(rows, samples, cold, str(extra.get("energy_counter") or NVML), period_s)
+    facts, flags = throttle_agreement(rows, extra)
+    return msgspec.structs.replace(clock, extra=extra | facts), flags
+
+
+def _settled(clock: Clock, rows: Sequence[Row], from_s: float) -> Clock:
+    """Means over the rows from ``from_s`` on; the clock itself over the laps that end there."""
+    late = [row for row in rows if _number(row, "at_s") is not None and float(row["at_s"] or 0) > from_s]
+    laps = [hz for row in late if (hz := _number(row, "compute_hz"))]
+    means: Facts = {}
+    for key in ("nvml_sm_hz", "nvml_memory_hz", "power_w", "temperature_c"):
+        found = [value for row in late if (value := _number(row, key)) is not None]
+        if found:
+            means[key] = sum(found) / len(found)
+    return msgspec.structs.replace(
+        clock,
+        compute_hz=sum(laps) / len(laps) if laps else clock.compute_hz,
+        source=f"{clock.source}, from {from_s:.1f} s on" if laps else clock.source,
+        extra={**clock.extra, **means},
+    )
+
+
+def energy_facts(
+    rows: Sequence[Row], samples: Samples, cold: bool, counter: str, period_s: float | None = None
+) -> Facts:
+    """Mean power by the energy counter, and the energy of one launch with what the device draws between launches.
+
+    Nothing where the timed part is too short for the counter, and no energy of a launch where flushes between the
+    launches took a share of it that is not theirs.
+    """
+    from_s = samples.settled_from_s or 0.0
+    power_w = counter_power_w(rows, from_s, period_s, stepped=counter == NVML)
+    if power_w is None or samples.passed_s < ENERGY_S:
+        return {}
+    facts: Facts = {"power_by_energy_w": power_w}
+    share = samples.timed_s / samples.passed_s
+    # of a soak the settled part's launches, at the mean power of that part
+    times = [t for at_s, t in zip(samples.at_s, samples.time_s, strict=True) if at_s >= from_s]
+    launch_s = sum(times) / len(times)
+    if not cold:
+        facts |= {"energy_per_launch_j": power_w * launch_s / share, "energy_source": f"{counter}, all of the time"}
+    elif share >= MOSTLY_TIMED and not period_s:
+        facts |= {"energy_per_launch_j": power_w * launch_s, "energy_source": f"{counter}, the share of the launches"}
+    return facts
+
+
+def counter_power_w(
+    rows: Sequence[Row], from_s: float = 0.0, period_s: float | None = None, stepped: bool = True
+) -> float | None:
+    """Mean power from ``energy_j`` of the rows: between two moments at which the counter moved, as far apart as there
+    are, and with pauses a whole number of periods apart as nearly as there are."""
+    found = [(_number(row, "at_s"), _number(row, "energy_j")) for row in rows]
+    known = [(at_s, joules) for at_s, joules in found if at_s is not None and joules is not None and at_s >= from_s]
+    if stepped:
+        known = [later for earlier, later in itertools.pairwise(known) if later[1] != earlier[1]]
+    if len(known) < (FEWEST_STEPS if stepped else 2):
+        return None
+    pairs = [(known[0], known[-1])]
+    if period_s and stepped:
+        pairs = [(first, last) for first in known[:3] for last in known[-3:] if last[0] > first[0]]
+    first, last = min(pairs, key=lambda pair: _off_whole(pair[1][0] - pair[0][0], period_s))
+    seconds = last[0] - first[0]
+    return (last[1] - first[1]) / seconds if seconds >= ENERGY_S / 2 else None
+
+
+def _off_whole(seconds: float, period_s: float | None) -> tuple[float, float]:
+    periods = seconds / period_s if period_s else 0.0
+    return round(abs(periods - round(periods)), 1), -seconds
+
+
+def throttle_agreement(rows: Sequence[Row], extra: Facts) -> tuple[Facts, list[Flag]]:
+    """The time held back as the samples beside the timing show it, next to what the device accumulated; a flag where
+    the two are apart."""
+    facts: Facts = {}
+    apart: list[str] = []
+    for name, reason in HELD_BACK.items():
+        counted_s, sampled_s = extra.get(name), seconds_with(rows, reason)
+        if not isinstance(counted_s, float) or max(counted_s, sampled_s) <= 0:
+            continue
+        cause = name.removeprefix("throttled_").removesuffix("_s")
+        facts[f"throttle_samples_{cause}_s"] = sampled_s
+        difference = abs(counted_s - sampled_s) / max(counted_s, sampled_s)
+        if difference > AGREE and max(counted_s, sampled_s) >= LEAST_HELD_S:
+            apart.append(f"{cause.replace('_', ' ')} {counted_s:.2f} s and {sampled_s:.2f} s ({difference:.0%} apart)")
+    flags = [Flag("throttle time uncertain", f"accumulated by the device, seen in samples: {', '.join(apart)}")]
+    return facts, flags if apart else []
+
+
+def seconds_with(rows: Sequence[Row], reason: str) -> float:
+    """How long ``reason`` stood among the event reasons, each row standing for the time half-way to its neighbours."""
+    return sum(seconds for row, seconds in _lasting(rows) if reason in str(row.get("event_reasons") or "").split())
+
+
+def _lasting(rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:
+    known = [row for row in rows if _number(row, "at_s") is not None and row.get("event_reasons") is not None]
+    for i, row in enumerate(known):
+        before, after = known[max(i - 1, 0)], known[min(i + 1, len(known) - 1)]
+        yield row, (float(after["at_s"] or 0) - float(before["at_s"] or 0)) / 2
+
+
+def throttled_share(extra: Mapping[str, Any]) -> float | None:
+    """The largest share of the sampled time that was lost to one cause; None where the device does not count it."""
+    passed_s = extra.get("sampled_s")
+    lost = [value for name in HELD_BACK if isinstance(value := extra.get(name), (int, float))]
+    if not lost or not isinstance(passed_s, float) or passed_s <= 0:
+        return None
+    return min(1.0, max(lost) / passed_s)
+
+
+def _number(row: Row, key: str) -> float | None:
+    value = row.get(key)
+    return float(value) if isinstance(value, (int, float)) else None

@@ -1,0 +1,71 @@
+"""A kernel back to back from an idle start, for so many seconds: its samples, and where its rate has settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from roofexp.point import Flag
+from roofexp.statistics import median
+
+if TYPE_CHECKING:
+    from roofexp.timing import Sampler, Samples
+
+BATCH_S = 0.02  # a hot sample: short beside a lap, long beside what the host does between two of them
+LAP_S = 0.25  # between two readings of the clock
+WINDOWS = 60  # at most so many are compared when the settled part is looked for
+SETTLED_SHARE = 0.9  # of the windows: single disturbances do not unsettle
+
+
+def soak(
+    sampler: Sampler,
+    seconds: float,
+    now: Callable[[], float],
+    progress: Callable[[float], None],
+    on_lap: Callable[[], None],
+    idle_s: float = 0.0,
+) -> Samples:
+    """Every sample of ``seconds``; ``on_lap`` is called every quarter of a second. Times count from ``idle_s`` before
+    the first sample, when the readings beside the timing began."""
+    times: list[float] = []
+    stamps: list[float] = []
+    sampler.pace.start()
+    start = lap = now()
+    while now() - start < seconds or not times:
+        times.append(sampler.sample())
+        stamps.append(sampler.began_s - start + idle_s)
+        if now() - lap >= LAP_S:
+            lap = max(lap + LAP_S, now() - LAP_S)  # on the quarters, also when one came late
+            on_lap()
+            progress(times[-1])
+    on_lap()
+    return sampler.taken(times, stamps)
+
+
+def settled(samples: Samples, within: float) -> tuple[Samples, float, list[Flag]]:
+    """The samples of the settled part, when it began (s), and a flag where the rate never settled.
+
+    What the rate settles to is the median of the last third. It has settled with the first window of time from which
+    on nine of ten windows lie within ``within`` (relative) of that.
+    """
+    first_s, last_s = samples.at_s[0], samples.at_s[-1]
+    width_s = max(LAP_S, (last_s - first_s) / WINDOWS)
+    windows: dict[int, list[float]] = {}
+    for at_s, time_s in zip(samples.at_s, samples.time_s, strict=True):
+        windows.setdefault(int((at_s - first_s) / width_s), []).append(time_s)
+    levels = [median(sorted(times)) for times in windows.values()]
+    third = len(levels) * 2 // 3
+    end = median(sorted(levels[third:]))
+    good = [abs(level / end - 1) <= within for level in levels]
+    begin = next((i for i in range(third) if good[i] and sum(good[i:]) >= SETTLED_SHARE * len(good[i:])), None)
+    flags = []
+    if begin is None and len(levels) > 1:
+        flags = [Flag("not settled", f"the rate still moved in the last third, by more than {within:.0%}")]
+    from_s = first_s + list(windows)[third if begin is None else begin] * width_s
+    kept = [i for i, at_s in enumerate(samples.at_s) if at_s >= from_s]
+    part = msgspec.structs.replace(
+        samples, time_s=[samples.time_s[i] for i in kept], at_s=[samples.at_s[i] for i in kept]
+    )
+    return part, from_s, flags
