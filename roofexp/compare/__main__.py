@@ -1,0 +1,5 @@
+import sys
+
+from roofexp.compare.command import main
+
+sys.exit(main())

@@ -1,0 +1,182 @@
+"""The comparison of two sweeps: every pair judged, what has no partner, and what else differs between the two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from roofexp.compare.difference import CHANGED, Difference, differences
+from roofexp.compare.matching import Pair, key_of, match
+from roofexp.compare.reading import DISTURBED, Settings
+from roofexp.compare.side import Side
+from roofexp.compare.significance import Estimate, repeatability
+from roofexp.compare.words import signed
+from roofexp.point import Point
+from roofexp.units import engineering, percent
+
+LIBRARIES_THAT_MEASURE = ("roofexp", "python", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "torch")
+ROOF_MOVED = 0.01
+TOGETHER = 4  # points from which a common direction says something
+
+
+class Unmatched(msgspec.Struct, frozen=True, kw_only=True):
+    """A point of one sweep alone; ``reason``: why it has no time, where that is so."""
+
+    label: str
+    job: int
+    reason: str | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """B against A. ``floor`` is what was tested against at least; a point's own may be larger."""
+
+    version: int = 1
+    a: str
+    b: str
+    a_commit: str | None
+    b_commit: str | None
+    machines: list[str]
+    across: list[str]
+    level: float
+    floor: float
+    measured_floor: float | None
+    tests: int
+    differences: list[Difference]
+    only_a: list[Unmatched]
+    only_b: list[Unmatched]
+    notes: list[str]
+
+    @property
+    def changed(self) -> list[Difference]:
+        """The largest change first."""
+        return sorted(
+            (each for each in self.differences if each.verdict in CHANGED), key=lambda each: -abs(_log_change(each))
+        )
+
+    def with_verdict(self, *verdicts: str) -> list[Difference]:
+        return [each for each in self.differences if each.verdict in verdicts]
+
+
+def _log_change(difference: Difference) -> float:
+    return math.log(difference.time_ratio if difference.significant else difference.cycles_ratio or 1.0)
+
+
+def compare(
+    a: Side, b: Side, settings: Settings, across: Sequence[str] = (), repeats: Iterable[Side] = ()
+) -> Comparison:
+    """``repeats``: further sweeps of the same thing as A, from which the run-to-run floor is measured.
+
+    Raises BadInputError where nothing is comparable.
+    """
+    matching = match(a.points, b.points, across, itself=_one_folder(a.folder, b.folder))
+    measured = repeatability(_runs([a, *repeats], matching.pairs) + _runs([b], matching.pairs))
+    settings = msgspec.structs.replace(settings, measured_floor=measured)
+    found = differences(matching.pairs, a, b, settings, across)
+    return Comparison(
+        a=a.name,
+        b=b.name,
+        a_commit=_commit(a),
+        b_commit=_commit(b),
+        machines=_machines(matching.pairs, a, b),
+        across=list(across),
+        level=settings.level,
+        floor=settings.least_floor,
+        measured_floor=measured,
+        tests=len(found) + sum(each.cycles_ratio is not None for each in found),
+        differences=found,
+        only_a=[_unmatched(point) for point in matching.only_a],
+        only_b=[_unmatched(point) for point in matching.only_b],
+        notes=_notes(found, matching.pairs, a, b, matching.hint, settings.least_floor),
+    )
+
+
+def _one_folder(a: Path, b: Path) -> bool:
+    return a.resolve() == b.resolve()
+
+
+def _runs(sides: Sequence[Side], pairs: Sequence[Pair]) -> list[list[Estimate]]:
+    """The runs of each thing that was measured more than once, on one machine in one state."""
+    wanted = {key_of(point) for pair in pairs for point in (*pair.a, *pair.b)}
+    runs: dict[tuple[str, ...], list[Estimate]] = {}
+    for side in sides:
+        for point in side.points:
+            if point.status == "ok" and point.timing and key_of(point) in wanted:
+                runs.setdefault(key_of(point), []).append(side.estimate(point))
+    return [each for each in runs.values() if len(each) > 1]
+
+
+def _commit(side: Side) -> str | None:
+    commit = side.description.get("git_commit")
+    return f"{commit}{'-dirty' if side.description.get('git_dirty') else ''}" if commit else None
+
+
+def _machines(pairs: Sequence[Pair], a: Side, b: Side) -> list[str]:
+    names = [side.machine_name(point) for pair in pairs for side, point in ((a, pair.a[0]), (b, pair.b[0]))]
+    return list(dict.fromkeys(names))
+
+
+def _unmatched(point: Point) -> Unmatched:
+    reason = None if point.status == "ok" else f"{point.status}: {point.reason or 'no reason is recorded'}"
+    return Unmatched(label=point.label, job=point.job, reason=reason)
+
+
+def _notes(
+    found: Sequence[Difference], pairs: Sequence[Pair], a: Side, b: Side, hint: str | None, floor: float
+) -> list[str]:
+    """What a reader must know before believing the table."""
+    notes = [*_other_versions(a, b), *_moved_roofs(pairs, a, b), *_together(found, floor), *_disturbed(found)]
+    return [*notes, hint] if hint else notes
+
+
+def _other_versions(a: Side, b: Side) -> list[str]:
+    old, new = (side.description.get("versions") or {} for side in (a, b))
+    changed = [
+        f"{name} {old[name]} → {new[name]}"
+        for name in LIBRARIES_THAT_MEASURE
+        if name in old and name in new and old[name] != new[name]
+    ]
+    return [f"other versions: {', '.join(changed)}"] if changed else []
+
+
+def _moved_roofs(pairs: Sequence[Pair], a: Side, b: Side) -> list[str]:
+    """Fractions are of each run's own roofs: where those differ, a fraction may change and the kernel not."""
+    moved: dict[str, str] = {}
+    for pair in pairs:
+        old, new = a.roofs_of(pair.a[0]), b.roofs_of(pair.b[0])
+        for roof in old.roofs if old and new and old.machine.machine_id == new.machine.machine_id else []:
+            other = next((each for each in new.roofs if each.name == roof.name), None) if new else None
+            if other is None or roof.kind == "launch" or abs(other.at(roof.compute_hz) / roof.rate - 1) < ROOF_MOVED:
+                continue
+            unit = "FLOP/s" if roof.kind == "compute" else "B/s"
+            rates = [engineering(rate, unit) for rate in (roof.rate, other.at(roof.compute_hz))]
+            moved[roof.name] = f"{roof.name} {rates[0]} → {rates[1]}"
+    return [f"fractions are of each run's own roofs, and these moved: {', '.join(moved.values())}"] if moved else []
+
+
+def _together(found: Sequence[Difference], floor: float) -> list[str]:
+    """A change of every kernel at once is more often the machine than the code."""
+    ratios = sorted(each.time_ratio for each in found)
+    least = 1 + floor
+    one_way = max(sum(ratio > least for ratio in ratios), sum(ratio < 1 / least for ratio in ratios))
+    if len(found) < TOGETHER or one_way < 0.75 * len(found):
+        return []
+    middle = signed(ratios[len(ratios) // 2] - 1)
+    return [
+        f"{one_way} of {len(found)} points moved the same way (median {middle}): "
+        "look at the machine (clock, power, other programs, driver) before the code"
+    ]
+
+
+def _disturbed(found: Sequence[Difference]) -> list[str]:
+    signs = (DISTURBED, "clock moved", "throttled")
+    marked = [each for each in found if any(flag.startswith(signs) for flag in (*each.a.flags, *each.b.flags))]
+    if not marked:
+        return []
+    share = percent(len(marked) / len(found))
+    return [
+        f"{len(marked)} of {len(found)} points ({share}) were disturbed while they were measured (marked !): "
+        "measure again on a quiet machine, or give --repeats"
+    ]

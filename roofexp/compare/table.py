@@ -1,0 +1,154 @@
+"""The comparison as a person reads it: changes first, the largest on top, and one line for what did not change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofexp.compare.comparison import Comparison, Unmatched
+from roofexp.compare.difference import Difference, Values
+from roofexp.compare.words import signed
+from roofexp.units import engineering, percent
+
+ROWS = 40
+LINES = 12  # of what has no partner
+WIDTH_WITHOUT_TERMINAL = 170
+COLUMNS = ("point", "time A", "time B", "time", "95 % interval", "rate", "FLOP/B", "of roof", "cycles")
+COLOURS = {"slower": "red", "faster": "green"}
+
+
+def show(comparison: Comparison, every: bool = False) -> None:
+    """To the terminal; ``every``: a row for unchanged points too."""
+    from rich.console import Console
+
+    terminal = Console()
+    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    for line in heading(comparison):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    rows = rows_of(comparison, every)
+    if rows:
+        console.print(_table(rows[:ROWS]))
+    if len(rows) > ROWS:
+        console.print(f"… {len(rows) - ROWS} more rows in comparison.csv", markup=False, highlight=False)
+    for line in closing(comparison, every):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def heading(comparison: Comparison) -> list[str]:
+    lines = [
+        f"A  {_side(comparison.a, comparison.a_commit)}",
+        f"B  {_side(comparison.b, comparison.b_commit)}",
+        f"on {' and '.join(comparison.machines)}",
+    ]
+    return [*lines, f"compared across {', '.join(comparison.across)}"] if comparison.across else lines
+
+
+def _side(name: str, commit: str | None) -> str:
+    if not commit:
+        return name
+    return f"{name}  (git {commit[:10]}{'-dirty' if commit.endswith('-dirty') else ''})"
+
+
+def rows_of(comparison: Comparison, every: bool) -> list[Difference]:
+    """Changed, then changed by the clock alone, then unresolved ones, each with the largest change first."""
+    by_clock = comparison.with_verdict("slower by the clock", "faster by the clock")
+    rows = [*comparison.changed, *_largest_first(by_clock), *_largest_first(comparison.with_verdict("unresolved"))]
+    return [*rows, *_largest_first(comparison.with_verdict("unchanged"))] if every else rows
+
+
+def _largest_first(differences: list[Difference]) -> list[Difference]:
+    return sorted(differences, key=lambda each: -abs(each.time_ratio - 1))
+
+
+def verdict_line(comparison: Comparison) -> str:
+    """``2 slower, 1 faster, 9 unchanged of 12``."""
+    verdicts = [each.verdict for each in comparison.differences]
+    order = (
+        *("slower", "slower in cycles", "slower by the clock", "faster", "faster in cycles", "faster by the clock"),
+        *("unresolved", "unchanged"),
+    )
+    parts = [f"{verdicts.count(name)} {name}" for name in order if name in verdicts]
+    return f"{', '.join(parts)} of {len(verdicts)}"
+
+
+def closing(comparison: Comparison, every: bool = False) -> list[str]:
+    lines = [verdict_line(comparison)]
+    unchanged = _largest_first(comparison.with_verdict("unchanged"))
+    if unchanged and not every:
+        lines.append(f"  unchanged: at most {signed(unchanged[0].time_ratio - 1)} ({unchanged[0].label})")
+    for name, points in (("A", comparison.only_a), ("B", comparison.only_b)):
+        lines += _unmatched(name, points)
+    lines += [f"  ! {note}" for note in comparison.notes]
+    return [*lines, test_line(comparison)]
+
+
+def test_line(comparison: Comparison) -> str:
+    """What "changed" means here."""
+    source = "measured from repeated runs" if comparison.measured_floor is not None else "assumed; --repeats tells"
+    points = ", more where samples spread or the machine was not quiet" if comparison.measured_floor is None else ""
+    return (
+        f"changed: by more than {percent(comparison.floor)} ({source}){points}; "
+        f"{percent(comparison.level)} chance of one false change in all {comparison.tests} tests (Holm)"
+    )
+
+
+def _unmatched(name: str, points: list[Unmatched]) -> list[str]:
+    lines = [f"  only in {name}: {each.label}{f' ({each.reason})' if each.reason else ''}" for each in points[:LINES]]
+    return [*lines, f"  only in {name}: {len(points) - LINES} more"] if len(points) > LINES else lines
+
+
+def _table(rows: list[Difference]) -> Any:
+    from rich.table import Table
+
+    texts = [cells(row) for row in rows]
+    used = [i for i in range(len(COLUMNS)) if any(text[i] for text in texts)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i in used:
+        table.add_column(COLUMNS[i], justify="right" if i else "left", no_wrap=True, overflow="ellipsis")
+    table.add_column("verdict", overflow="fold")
+    for row, text in zip(rows, texts, strict=True):
+        table.add_row(*(text[i] for i in used), _verdict(row))
+    return table
+
+
+def cells(row: Difference) -> list[str]:
+    """One text for each of COLUMNS."""
+    return [
+        _label(row),
+        engineering(row.a.time_s, "s"),
+        engineering(row.b.time_s, "s"),
+        signed(row.time_ratio - 1),
+        f"{signed(row.low - 1)} … {signed(row.high - 1)}" if row.high < 1e3 else "unknown",
+        _change(row.rate_ratio),
+        _change(row.intensity_ratio),
+        _fractions(row.a, row.b),
+        _change(row.cycles_ratio),
+    ]
+
+
+def _label(row: Difference) -> str:
+    others = [f"{a} → {b}" for name, (a, b) in row.differs.items() if name != "implementation"]
+    return f"{row.label} ({'; '.join(others)})" if others else row.label
+
+
+def _change(ratio: float | None) -> str:
+    if ratio is None:
+        return ""
+    return "=" if abs(ratio - 1) < 5e-4 else signed(ratio - 1)
+
+
+def _fractions(a: Values, b: Values) -> str:
+    if a.fraction is None or b.fraction is None:
+        return ""
+    return f"{percent(a.fraction)} → {percent(b.fraction)}"
+
+
+def _verdict(row: Difference) -> Any:
+    from rich.text import Text
+
+    colour = COLOURS.get(row.verdict.split()[0], "") if "clock" not in row.verdict else "yellow"
+    text = Text(row.verdict, style=colour)
+    flags = sorted({*row.a.flags, *row.b.flags})
+    message = row.message if not row.message.startswith(row.verdict.split()[0]) else row.message.split(": ", 1)[-1]
+    if message:
+        text.append(f": {message}", style="default")
+    return text.append(f"  ! {', '.join(flags)}", style="yellow") if flags else text
