@@ -1,4 +1,4 @@
-"""After the last point: the sweep's table, figures, tracking and summary. What one of them cannot do stops no other."""
+"""After the last point: the sweep's table, figures, page, tracking and summary. What one cannot do stops no other."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def finish(run: Running, interrupted: bool = False) -> int:
     run.display.close()
     points = collect(run.folder, interrupted)
     figures = draw(run.folder, points)
+    page = report(run.folder, points)
     if interrupted:
         print(
             f"stopped: {counts(points)['ok']} points are kept; go on with resume={relative(run.folder)}",
             file=sys.stderr,
         )
     run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points)
-    notes = []
+    notes = [f"report   {relative(page)}"] if page else []
     if run.tracker is not None:
         run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
         if run.tracker.tracker is not None:
@@ -71,6 +72,22 @@ def draw(folder: Path, points: list[Point]) -> list[Path]:
             f"figures: {type(error).__name__}: {error}; the results are complete in {relative(folder)}", file=sys.stderr
         )
         return []
+
+
+def report(folder: Path, points: list[Point]) -> Path | None:
+    """The sweep's page; an error in making it loses no measurement."""
+    if not points:
+        return None
+    try:
+        from roofexp.report import write_report
+
+        return write_report(folder)
+    except Exception as error:  # whatever a damaged file or a full disk raises
+        print(
+            f"report: {type(error).__name__}: {error}; make it again with python -m roofexp.report {relative(folder)}",
+            file=sys.stderr,
+        )
+        return None
 
 
 def stored_configuration(folder: Path) -> Any:

@@ -1,0 +1,181 @@
+"""What a reader must know before believing the page, worst first: it stands at the top of it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from roofexp.machine import RoofSet
+from roofexp.point import Point
+from roofexp.report.contents import Contents
+from roofexp.units import percent
+
+Level = Literal["wrong", "caution", "note"]
+LEVELS: tuple[Level, ...] = ("wrong", "caution", "note")
+ABOVE_LIMIT = 1.01  # of a roof over its limit: beyond what a clock reading is wrong by
+OLD_DAYS = 30  # roofs measured longer before their points than this are pointed out
+
+
+class Entry(NamedTuple):
+    """One message and the points that it holds for; no points: it holds for the sweep."""
+
+    message: str
+    points: list[Point]
+
+
+class Caution(NamedTuple):
+    level: Level
+    title: str
+    entries: list[Entry]
+    search: str | None = None  # the word that finds these points in the table
+
+    @property
+    def points(self) -> int:
+        return sum(len(entry.points) for entry in self.entries)
+
+
+def cautions(contents: Contents) -> list[Caution]:
+    """All of them, grouped by kind, the worst level first."""
+    found = [
+        *_outcomes(contents.points),
+        *_sweep(contents),
+        *_flags(contents.points),
+        *_counters(contents.points),
+        *_traffic(contents.points),
+        *_clocks(contents.points),
+        *_unplaced(contents),
+        *(caution for roofs in contents.roofs for caution in _roofs(roofs, contents)),
+        *_source(contents),
+    ]
+    return sorted(found, key=lambda caution: LEVELS.index(caution.level))
+
+
+def _outcomes(points: list[Point]) -> Iterator[Caution]:
+    """Failed and skipped points, each kind of reason once."""
+    for status, level in (("failed", "wrong"), ("skipped", "caution")):
+        kinds: dict[str, list[Point]] = {}
+        for point in points:
+            if point.status == status:
+                kinds.setdefault(point.reason_kind or "", []).append(point)
+        for kind, those in kinds.items():
+            title = f"{status}: {kind}" if kind else status
+            entries = by_message((point.reason or "no reason is recorded", point) for point in those)
+            yield Caution(level, title, entries, status)  # type: ignore[arg-type]
+
+
+def _sweep(contents: Contents) -> Iterator[Caution]:
+    sweep = contents.sweep
+    if contents.problems:
+        yield Caution("wrong", "files that could not be read", [Entry(problem, []) for problem in contents.problems])
+    if str(sweep.get("status", "")).upper() == "KILLED" or (sweep.get("started") and not sweep.get("finished")):
+        yield _of_sweep("caution", "sweep not finished", "it was stopped; what was measured until then is shown")
+    if sweep.get("git_dirty"):
+        commit = str(sweep.get("git_commit") or "unknown")[:12]
+        yield _of_sweep("caution", "git tree dirty", f"the program differed from commit {commit} when it measured")
+    elif not sweep.get("git_commit"):
+        yield _of_sweep("note", "git commit unknown", "which version of the code measured this is not recorded")
+
+
+def _flags(points: list[Point]) -> Iterator[Caution]:
+    kinds: dict[str, list[tuple[str, Point]]] = {}
+    for point in points:
+        for flag in dict.fromkeys([*point.flags, *(point.counted.flags if point.counted else [])]):
+            kinds.setdefault(flag.name, []).append((flag.message, point))
+    for name, messages in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
+        yield Caution("caution", name, by_message(messages), name)
+
+
+def _counters(points: list[Point]) -> Iterator[Caution]:
+    without = [(p.counted.unavailable, p) for p in points if p.counted and p.counted.unavailable]
+    if without:
+        yield Caution("caution", "counters unavailable", by_message(without), "counters unavailable")
+
+
+def _traffic(points: list[Point]) -> Iterator[Caution]:
+    modelled = [point for point in points if point.traffic and point.traffic.source == "modelled"]
+    if modelled:
+        message = "bytes come from each kernel's formula and were not counted: intensities are upper bounds"
+        yield Caution("note", "traffic modelled", [Entry(message, modelled)], "modelled")
+
+
+def _clocks(points: list[Point]) -> Iterator[Caution]:
+    unknown = [p for p in points if p.timing and (p.clock is None or p.clock.compute_hz is None)]
+    messages = ((p.clock.source if p.clock else "the clock was not read", p) for p in unknown)
+    if unknown:
+        yield Caution("caution", "clock unknown", by_message(messages), "clock unknown")
+
+
+def _unplaced(contents: Contents) -> Iterator[Caution]:
+    """Points without a verdict that no flag explains."""
+    unplaced = [p for p in contents.points if p.timing and p.placement is None and not p.flags]
+    if unplaced:
+        why = "no roofs belong to this sweep" if not contents.roofs else "it was measured without roofs"
+        yield Caution(
+            "caution", "not placed", [Entry(f"{why}, so there is no fraction and no verdict", unplaced)], "not placed"
+        )
+
+
+def _roofs(roofs: RoofSet, contents: Contents) -> Iterator[Caution]:
+    where = f" ({roofs.machine.name}, {roofs.clock_mode})" if len(contents.roofs) > 1 else ""
+    if roofs.disturbed:
+        yield _of_sweep(
+            "caution", f"roofs disturbed{where}", "other programs ran while they were measured: roofs may be too low"
+        )
+    incomplete = [f"{roof.name}: {roof.incomplete}" for roof in roofs.roofs if roof.incomplete]
+    if incomplete:
+        yield Caution(
+            "caution", f"roofs incomplete{where}: only lower bounds", [Entry(text, []) for text in incomplete]
+        )
+    failed = [
+        f"{roof.name}: check of {check.name} failed{f', {check.message}' if check.message else ''}"
+        for roof in roofs.roofs
+        for check in roof.checks
+        if not check.passed
+    ]
+    if failed:
+        yield Caution("caution", f"roofs that failed a check{where}", [Entry(text, []) for text in failed])
+    above = [
+        f"{roof.name}: measured at {percent(roof.rate / roof.limit)} of the limit"
+        for roof in roofs.roofs
+        if roof.limit and roof.kind != "launch" and roof.rate > ABOVE_LIMIT * roof.limit
+    ]
+    if above:
+        yield Caution("wrong", f"roofs above their limit{where}", [Entry(text, []) for text in above])
+    if roofs.unavailable:
+        entries = [Entry(f"{name}: {reason}", []) for name, reason in roofs.unavailable.items()]
+        yield Caution("note", f"roofs that could not be measured{where}", entries)
+    days = _days_between(roofs.measured, str(contents.sweep.get("started") or ""))
+    if days is not None and days > OLD_DAYS:
+        yield _of_sweep(
+            "note", f"roofs are old{where}", f"measured on {roofs.measured[:10]}, {days} days before the points"
+        )
+
+
+def _source(contents: Contents) -> Iterator[Caution]:
+    if contents.source == "table":
+        yield _of_sweep(
+            "note",
+            "records not at hand",
+            "this page was made from points.csv: shapes, checks, messages of flags and raw samples are not in it",
+        )
+
+
+def by_message(messages: Iterable[tuple[str, Point]]) -> list[Entry]:
+    """Each message once, with all points that it was said of; said of most first."""
+    found: dict[str, list[Point]] = {}
+    for message, point in messages:
+        found.setdefault(message, []).append(point)
+    return [Entry(message, points) for message, points in sorted(found.items(), key=lambda entry: -len(entry[1]))]
+
+
+def _of_sweep(level: Level, title: str, message: str) -> Caution:
+    return Caution(level, title, [Entry(message, [])])
+
+
+def _days_between(first: str, then: str) -> int | None:
+    try:
+        start, end = (datetime.datetime.fromisoformat(text) for text in (first, then))
+        return (end.replace(tzinfo=None) - start.replace(tzinfo=None)).days
+    except ValueError:
+        return None

@@ -1,0 +1,116 @@
+"""What the page is made of, read from a sweep's folder: as measured, packed for publication, or a table alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from roofexp import archive
+from roofexp.errors import BadInputError
+from roofexp.machine import Machine, RoofSet
+from roofexp.point import Point, read_point
+from roofexp.report.points_table import read_points_table
+from roofexp.stored import stored_config
+from roofexp.sweep import read_roofs, read_sweep
+
+Source = Literal["records", "packed", "table"]
+ALLOWED = "allowed: the folder of one sweep, with N/point.json, points.jsonl.xz or points.csv in it"
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """``source`` says what the points were read from; ``problems`` what could not be read, a line each."""
+
+    folder: Path
+    sweep: dict[str, Any]
+    points: list[Point]
+    folders: dict[int, Path]  # of each job; empty where records are packed or missing
+    machines: dict[str, Machine]
+    roofs: list[RoofSet]
+    config: dict[str, Any] | None  # of the first job, interpolations resolved
+    config_job: int | None
+    source: Source
+    problems: list[str]
+
+    @property
+    def name(self) -> str:
+        return str(self.sweep.get("name") or self.folder.resolve().name)
+
+    def machine_of(self, point: Point) -> Machine | None:
+        return self.machines.get(point.machine_id or "")
+
+    def machine_name(self, machine_id: str | None) -> str:
+        machine = self.machines.get(machine_id or "")
+        return machine.name if machine else machine_id or "no machine"
+
+
+def read_contents(folder: Path) -> Contents:
+    """Raises BadInputError for a folder without a point. What is damaged beside the points is named in ``problems``."""
+    if not folder.is_dir():
+        raise BadInputError(f"{folder}: no such folder; {ALLOWED}")
+    problems: list[str] = []
+    sweep = _attempt(lambda: read_sweep(folder), {}, problems)
+    points, source = _read_points(folder)
+    if not points:
+        raise BadInputError(f"{folder}: no point that can be read; {ALLOWED}")
+    folders = archive.job_folders(folder)
+    problems += _unreadable(folder, set(folders.values()))
+    job, config = _first_config(folder, folders)
+    roofs = _attempt(lambda: read_roofs(folder), [], problems)
+    machines = {roof_set.machine.machine_id: roof_set.machine for roof_set in roofs}
+    return Contents(
+        folder=folder,
+        sweep=sweep,
+        points=points,
+        folders=folders,
+        machines=machines | _attempt(lambda: archive.read_sweep_machines(folder), {}, problems),
+        roofs=roofs,
+        config=config,
+        config_job=job,
+        source=source,
+        problems=list(dict.fromkeys(problems)),
+    )
+
+
+def _read_points(folder: Path) -> tuple[list[Point], Source]:
+    points = archive.read_sweep_points(folder)
+    if points:
+        return points, "packed" if archive.is_packed(folder) else "records"
+    return read_points_table(folder / "points.csv"), "table"
+
+
+def _unreadable(folder: Path, readable: set[Path]) -> list[str]:
+    """Records that are damaged, and jobs that were begun and left none."""
+    problems = []
+    for file in sorted(folder.glob("*/point.json")):
+        if file.parent not in readable:
+            try:
+                read_point(file)
+            except (ValueError, OSError) as error:
+                problems.append(str(error).replace(str(file), str(file.relative_to(folder))))
+    begun = [own.parent.name for own in sorted(folder.glob("*/.hydra")) if not (own.parent / "point.json").exists()]
+    if begun:
+        problems.append(f"no record was left by job {', '.join(begun)}: it was begun and not ended")
+    return problems
+
+
+def _first_config(folder: Path, folders: dict[int, Path]) -> tuple[int | None, dict[str, Any] | None]:
+    if archive.is_packed(folder):
+        packed = archive.read_configs(folder)
+        return next(iter(sorted(packed.items(), key=lambda entry: entry[0])), (None, None))
+    for job, own in sorted(folders.items()):
+        try:
+            return job, stored_config(own)
+        except BadInputError:
+            continue
+    return None, None
+
+
+def _attempt(read: Any, otherwise: Any, problems: list[str]) -> Any:
+    """A damaged file beside the points is a line on the page and no reason to have none."""
+    try:
+        return read()
+    except (ValueError, OSError, BadInputError, msgspec.MsgspecError) as error:
+        problems.append(str(error).splitlines()[0])
+        return otherwise
