@@ -5,6 +5,7 @@ Hydra swallows exceptions of callbacks: each body turns its own into an exit (wh
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 from pathlib import Path
@@ -25,6 +26,10 @@ class SweepCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         self._start(config, None, plain_run=False)
+        with contextlib.suppress(ImportError):  # a Hydra whose insides are others composes every job by itself
+            from roofexp.composition import share_compositions
+
+            share_compositions()
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         self._end()
