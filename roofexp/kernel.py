@@ -149,6 +149,7 @@ STORAGE = {  # of an operand that names its own precision
     "bf16": ("bfloat16", 2),
     "fp8": ("float8_e4m3", 1),
     "int8": ("int8", 1),
+    "int32": ("int32", 4),
 }
 
 

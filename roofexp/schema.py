@@ -23,6 +23,7 @@ class PrecisionName(Enum):
     bf16 = "bf16"
     fp8 = "fp8"
     int8 = "int8"
+    int32 = "int32"
 
 
 class Role(Enum):

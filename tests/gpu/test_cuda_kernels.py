@@ -34,7 +34,11 @@ SWEPT = [  # parameters other than those in the YAML
     ("roofs/copy", {"repeats": 3, "nontemporal": 0}, 1_000_003),
     ("roofs/triad", {"nontemporal": 0}, 1_000_003),
     ("roofs/cuda_fma", {"chains": 1, "unroll": 2}, 1000),
+    ("roofs/cuda_fma", {"uniform_bytes": 16, "threads": 1024}, 1000),
     ("roofs/cuda_strided", {"stride": 7}, 100_003),
+    ("roofs/cuda_strided", {"stride": 1, "offset": 1}, 100_003),
+    ("roofs/cuda_strided", {"stride": 3, "offset": 5}, 4),
+    ("roofs/read", {"blocks": 1, "block_threads": 1024}, 1_000_003),
 ]
 LARGE = [
     ("copy", 2**24 + 3),
