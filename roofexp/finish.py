@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from roofexp.archive import is_packed, read_configs
 from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED
 from roofexp.point import Point
 from roofexp.running import Running
@@ -94,6 +95,8 @@ def stored_configuration(folder: Path) -> Any:
     """The configuration of the sweep's first job; None where there is none."""
     from omegaconf import OmegaConf
 
+    if is_packed(folder):
+        return next((OmegaConf.create(config) for config in read_configs(folder).values()), None)
     return next((OmegaConf.load(file) for file in sorted(folder.glob("*/.hydra/config.yaml"))), None)
 
 

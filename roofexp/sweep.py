@@ -153,6 +153,7 @@ def point_row(point: Point) -> dict[str, Any]:
         "traffic_bytes": traffic.bytes if traffic else None,
         "traffic_level": traffic.level if traffic else None,
         "traffic_source": traffic.source if traffic else None,
+        "useful_bytes": work.dram_bytes if work else None,
         "working_set_bytes": work.working_set_bytes if work else None,
         "flops_per_s": point.flops_per_s,
         "bytes_per_s": point.bytes_per_s,
@@ -183,6 +184,7 @@ def counted_columns(point: Point) -> dict[str, Any]:
         "issued_flops": counted.flops,
         "issued_per_useful_flop": counted.flops_ratio,
         **{f"counted_{level}_bytes": counted.bytes_at(level) for level in levels},
+        "counted_per_useful_byte": _per_useful_byte(point),
         **{f"intensity_{level}_flop_per_byte": point.intensity_at(level) for level in levels},
         "profiled_time_s": counted.time_s,
         "profiled_sm_hz": counted.sm_hz,
@@ -196,6 +198,13 @@ def counted_columns(point: Point) -> dict[str, Any]:
         "kernels": len(counted.kernels) or None,
         "passes": counted.passes,
     }
+
+
+def _per_useful_byte(point: Point) -> float | None:
+    """DRAM traffic that was counted over the least that the formula asks for."""
+    if point.counted is None or point.counted.dram_bytes is None or point.work is None or not point.work.dram_bytes:
+        return None
+    return point.counted.dram_bytes / point.work.dram_bytes
 
 
 def git_state() -> tuple[str | None, bool | None]:
