@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from roofexp.figures.drawing import Drawing
+
+Draw: TypeAlias = "Callable[[], Drawing | None]"
 
 log = logging.getLogger(__name__)
 
@@ -35,29 +38,56 @@ def draw_all(
     settings: FiguresConfig,
     latency_share: float = 0.30,
 ) -> list[Path]:
-    """Writes ``figures/roofline_<machine>`` and ``figures/size_sweep`` as .png, .svg and .csv, one of each for every
-    machine and clock mode among the points, and returns the paths written.
+    """Writes each figure that the points have something to show for to ``figures/`` as .png, .svg and .csv, one of each
+    for every machine and clock mode among the points, and returns the paths written.
 
     ``points``: the rows of points.csv. ``latency_share``: as placing.far_below. A figure that cannot be drawn or
     written is logged and left out.
     """
+    wanted = [*_of_groups(points, roof_sets, settings, latency_share), *_of_models(points, roof_sets, settings)]
+    return [path for stem, draw in wanted for path in _written(sweep_folder / "figures" / stem, draw)]
+
+
+def _of_groups(
+    points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig, latency_share: float
+) -> Iterator[tuple[str, Draw]]:
+    """The figures of the points of one machine in one clock mode."""
+    from roofexp.figures.energy import draw_energy
+    from roofexp.figures.hierarchy import draw_hierarchy
     from roofexp.figures.roofline import draw_roofline
     from roofexp.figures.size_sweep import draw_size_sweep
+    from roofexp.figures.staircase import draw_staircase
 
     groups = list(_groups(points, roof_sets))
-    several = len(groups) > 1
     modes = len({group.clock_mode for group in groups}) > 1
-    written: list[Path] = []
     for group in groups:
         name = f"{group.machine}_{group.clock_mode}" if modes and group.clock_mode else group.machine
-        roofline, size_sweep = f"roofline_{name}", f"size_sweep_{name}" if several else "size_sweep"
-        stems = [sweep_folder / "figures" / stem for stem in (roofline, size_sweep)]
-        written += _written(stems[0], lambda group=group: draw_roofline(group.points, group.roofs, settings))  # type: ignore[misc]
-        written += _written(
-            stems[1],
-            lambda group=group: draw_size_sweep(group.points, group.roofs, settings, None, latency_share),  # type: ignore[misc]
+        ending = f"_{name}" if len(groups) > 1 else ""
+        given = (group.points, group.roofs, settings)
+        yield f"roofline_{name}", partial(draw_roofline, *given)
+        yield f"size_sweep{ending}", partial(draw_size_sweep, *given, None, latency_share)
+        yield f"hierarchy{ending}", partial(draw_hierarchy, *given)
+        yield f"staircase{ending}", partial(draw_staircase, *given)
+        yield f"energy{ending}", partial(draw_energy, *given)
+
+
+def _of_models(points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig) -> Iterator[tuple[str, Draw]]:
+    """The figures that compare clock modes, and the thread counts of one CPU, which are machines of their own."""
+    from roofexp.figures.ridge_shift import draw_ridge_shift
+
+    models: dict[str, list[str]] = {}
+    for roofs in roof_sets:
+        machine = roofs.machine
+        models.setdefault(machine.name if machine.device == "cpu" else machine.machine_id, []).append(
+            machine.machine_id
         )
-    return written
+    names = _short_names(dict.fromkeys(model[0] for model in models.values()), roof_sets)
+    ids = _column(points, "machine_id")
+    for model in models.values():
+        rows = points[[machine in model for machine in ids]]
+        own = [roofs for roofs in roof_sets if roofs.machine.machine_id in model]
+        ending = f"_{names[model[0]]}" if len(models) > 1 else ""
+        yield f"ridge_shift{ending}", partial(draw_ridge_shift, rows, own, settings)
 
 
 def machine_short(name: str) -> str:
@@ -66,7 +96,7 @@ def machine_short(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", bare.lower()).strip("_") or "machine"
 
 
-def _written(stem: Path, draw: Callable[[], Drawing | None]) -> list[Path]:
+def _written(stem: Path, draw: Draw) -> list[Path]:
     try:
         drawing = draw()
         return drawing.save(stem) if drawing is not None else []

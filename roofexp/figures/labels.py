@@ -124,6 +124,12 @@ class Ground:
     def free(self, box: Box) -> bool:
         return box.within(self.x, self.y) and not any(box.overlaps(other) for other in self.taken)
 
+    def take(self, artist: Text) -> None:
+        """Keeps other words away from one that already stands somewhere."""
+        box = artist.get_window_extent()
+        centre = (float(box.x0 + box.x1) / 2, float(box.y0 + box.y1) / 2)
+        self.taken.append(Box(*centre, float(box.width) / 2, float(box.height) / 2))
+
     def _text(self, text: str, **style: Any) -> Text:
         plate = {"facecolor": self.axes.get_facecolor(), "edgecolor": "none", "alpha": 0.75, "pad": 0.3}
         look = {"ha": "center", "va": "center", "rotation_mode": "anchor", **style}

@@ -35,13 +35,13 @@ def draw_mark(axes: Axes, x: float, y: float, row: Series[Any], colour: str, siz
     inside = colour if row["traffic_source"] == "counted" else "none" if crowded else "white"
     edge, alpha = (0.14 * size, 0.55) if crowded else (0.2 * size, 1.0)
     look = {"markerfacecolor": inside, "markeredgecolor": colour, "markeredgewidth": edge, "alpha": alpha}
-    _put(axes, x, y, style.marker(row["precision"]), markersize=size, gid=row["gid"], zorder=5, **look)
+    put(axes, x, y, style.marker(row["precision"]), markersize=size, gid=row["gid"], zorder=5, **look)
     if row["flags"]:
         ring = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.11 * size}
-        _put(axes, x, y, "o", markersize=1.75 * size, gid=f"ring-{row['gid']}", zorder=4, **ring)
+        put(axes, x, y, "o", markersize=1.75 * size, gid=f"ring-{row['gid']}", zorder=4, **ring)
 
 
-def _put(axes: Axes, x: float, y: float, marker: str, **look: Any) -> None:
+def put(axes: Axes, x: float, y: float, marker: str, **look: Any) -> None:
     """Cheaper than ``plot``, which would look at the limits again for each point."""
     from matplotlib.lines import Line2D
 
@@ -60,20 +60,20 @@ def key(frame: DataFrame, colours: dict[str, str], size: float) -> list[Line2D]:
     kernels = kernels_by_count(frame)
     handles = []
     if len(kernels) > 1:
-        handles = [_handle(style.shortened(k, 28), "o", colours[k], size) for k in kernels[:MOST_KERNELS]]
+        handles = [handle(style.shortened(k, 28), "o", colours[k], size) for k in kernels[:MOST_KERNELS]]
         if len(kernels) > MOST_KERNELS:
-            handles.append(_handle(f"and {len(kernels) - MOST_KERNELS} more kernels", "", "none", size))
+            handles.append(handle(f"and {len(kernels) - MOST_KERNELS} more kernels", "", "none", size))
     names = precisions(frame)
     if len(names) > 1:
-        handles += [_handle(name, style.marker(name), style.FADED, size, filled=False) for name in names]
+        handles += [handle(name, style.marker(name), style.FADED, size, filled=False) for name in names]
     if {"modelled", "counted"} <= set(frame["traffic_source"]):
-        handles += [_handle("counted", "o", style.FADED, size), _handle("modelled", "o", style.FADED, size, False)]
+        handles += [handle("counted", "o", style.FADED, size), handle("modelled", "o", style.FADED, size, False)]
     if frame["flags"].any() and handles:
-        handles.append(_handle("flagged", "o", style.INK, 1.5 * size, filled=False, thin=True))
+        handles.append(handle("flagged", "o", style.INK, 1.5 * size, filled=False, thin=True))
     return handles
 
 
-def _handle(label: str, marker: str, colour: str, size: float, filled: bool = True, thin: bool = False) -> Line2D:
+def handle(label: str, marker: str, colour: str, size: float, filled: bool = True, thin: bool = False) -> Line2D:
     from matplotlib.lines import Line2D
 
     return Line2D(

@@ -206,7 +206,7 @@ def rounded(size: float) -> str:
 
 
 def _series(rows: DataFrame) -> list[Series]:
-    names = ["implementation", "params", "cache_state", "clock_mode", "fill"]
+    names = ["implementation", "varying_params", "cache_state", "held_by", "fill"]
     varying = [name for name in names if rows[name].nunique() > 1]
     if not varying:
         return [Series("", rows.sort_values("size", kind="stable"))]

@@ -136,11 +136,11 @@ class _Roofline:
         """A thin line through the sizes of one kernel (or its parameters), for the eye to follow; none in a crowd."""
         if len(self.on_plane) > PATHS:
             return
-        same = ["kernel", "precision", "implementation", "cache_state", "clock_mode", "fill"]
+        same = ["kernel", "precision", "implementation", "cache_state", "held_by", "fill"]
         for (kernel, *_), rows in self.on_plane.groupby(same, sort=False):
             by, parts = "intensity_flop_per_byte", [rows]
             if rows["size"].nunique() > 1:
-                by, parts = "size", [part for _, part in rows.groupby("params", sort=False)]
+                by, parts = "size", [part for _, part in rows.groupby("varying_params", sort=False)]
             for part in parts:
                 path = part.sort_values(by, kind="stable")
                 x, y = path["intensity_flop_per_byte"], path["flops_per_s"]

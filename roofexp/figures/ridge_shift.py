@@ -1,0 +1,226 @@
+"""The ridge that moves: roofs at every clock that was held (or thread count), the path of their ridge, and the kernels
+that it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofexp.figures import clock_panel, marks, style, words
+from roofexp.figures.frame import Labels, prepared, with_flops
+from roofexp.figures.page import Page
+from roofexp.figures.plane_axes import BELOW, SIDE, equal_plane
+from roofexp.figures.ridge_map import draw_ridge_map, set_map_limits
+from roofexp.figures.ridge_plane import draw_ridge_plane, in_sight, ridge_plane, stage_words
+from roofexp.figures.ridges import Crossing, Ridge, crossings, moved, ridges
+from roofexp.figures.roof_lines import RoofLines
+from roofexp.figures.table import Table
+from roofexp.machine import RoofSet
+from roofexp.schema import FiguresConfig
+from roofexp.units import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+    from roofexp.figures.drawing import Drawing
+
+HEADING = 1.7  # above each lower panel, in font sizes
+ACROSS = {True: 4, False: 2}  # lower panels in a row, in wide and in narrow figures
+MOST_KERNELS = 8
+
+
+def draw_ridge_shift(points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig) -> Drawing | None:
+    """The points of one machine in all clock modes, or of one CPU with several thread counts, which are machines of
+    their own; None where there is one ridge that has not moved by more than 3 %.
+
+    ``points``: the columns of points.csv, SI units; ``roof_sets``: of these machines.
+    """
+    frame = with_flops(prepared(points))
+    found = ridges(frame, roof_sets) if len(frame) else []
+    if not moved(found) and len({ridge.precision for ridge in found}) < 2:
+        return None
+    with style.themed(settings):
+        return _RidgeShift(frame, found, roof_sets, settings).draw()
+
+
+class _RidgeShift:
+    def __init__(
+        self, frame: DataFrame, found: list[Ridge], roof_sets: Sequence[RoofSet], settings: FiguresConfig
+    ) -> None:
+        self.frame, self.ridges, self.roof_sets, self.settings = frame, found, roof_sets, settings
+        self.font = settings.font_pt
+        self.wide = settings.width_mm >= style.NARROW_MM
+        self.by_threads = len({roofs.machine.machine_id for roofs in roof_sets}) > 1
+        labels = Labels(frame, leave_out=("precision", "held_by"))
+        names = [" ".join(labels.words(row)) for _, row in frame.iterrows()]
+        self.kernels = crossings(frame, found, names)
+        self.shown = in_sight(self.kernels, found)[:MOST_KERNELS]
+        self.colours = style.kernel_colours(frame["kernel"])
+        self.mark_pt = 0.8 * marks.size_pt(len(frame), settings)
+        self.maps = self._maps()
+        self.clocks = not self.by_threads and clock_panel.worth_drawing(frame)
+
+    def _maps(self) -> list[list[Ridge]]:
+        """The ridges of the precisions that moved, by precision; where not all have room, those that kernels cross and
+        then those that moved farthest."""
+        paths = [[ridge for ridge in self.ridges if ridge.precision == name] for name in moved(self.ridges)]
+        crossed = {each.precision for each in self.kernels if each.side == "both"}
+        ranked = sorted(paths, key=lambda path: (path[0].precision not in crossed, -_shift(path)))
+        kept = ranked[: ACROSS[self.wide] - (1 if self.wide else 0)]
+        return [path for path in paths if path in kept]
+
+    def draw(self) -> Drawing:
+        page, table = self._page(), Table()
+        room = page.width - 2 * page.edge - (SIDE + 0.9) * self.font
+        plane = ridge_plane(self.ridges, self.shown, room, 0.42 if self.wide else 0.8)
+        rows = self._rows()
+        row_height = (0.24 if self.wide else 0.5) * room
+        lower = len(rows) * (row_height + (HEADING + BELOW) * self.font)
+        drawing = page.make(plane.height + lower, BELOW * self.font)
+        labels = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
+        axes = equal_plane(page, drawing, page.edge + SIDE * self.font, lower, plane, **labels)
+        self._add_ridges(table)
+        look = (self.colours, self.font, self.mark_pt, self.by_threads, table)
+        draw_ridge_plane(axes, self.ridges, self.shown, *look)
+        for i, row in enumerate(rows):
+            bottom = (len(rows) - 1 - i) * (row_height + (HEADING + BELOW) * self.font)
+            self._draw_row(page, drawing, row, bottom, room, row_height, table)
+        marks.add_hover(drawing, self.frame)
+        drawing.table = table.frame()
+        return drawing
+
+    def _rows(self) -> list[list[list[Ridge] | None]]:
+        """The lower panels, row by row; None is the panel of clocks."""
+        panels: list[list[Ridge] | None] = [*self.maps, *([None] if self.clocks else [])]
+        across = ACROSS[self.wide]
+        return [panels[i : i + across] for i in range(0, len(panels), across)]
+
+    def _draw_row(
+        self,
+        page: Page,
+        drawing: Drawing,
+        row: list[list[Ridge] | None],
+        bottom: float,
+        room: float,
+        height: float,
+        table: Table,
+    ) -> None:
+        gap = 1.6 * self.font
+        weights = [1.0 if each is not None else 1.3 for each in row]
+        part = (room - gap * (len(row) - 1)) / sum(weights)
+        left = page.edge + SIDE * self.font
+        for i, (each, weight) in enumerate(zip(row, weights, strict=True)):
+            width = min(weight * part, 0.62 * room)
+            name = "clocks" if each is None else f"map {each[0].precision}"
+            axes = page.axes(drawing, left, bottom, width, height, label=name)
+            axes.set_ylim(self._stage_range())
+            if each is None:
+                kernels = sorted(self.kernels, key=lambda kernel: -len(kernel.rows))
+                shown = [*self.shown, *(kernel for kernel in kernels if kernel not in self.shown)]
+                clock_panel.draw_clock_panel(axes, shown, self.frame, self.colours, self.font, table)
+                clock_panel.head(axes, width, self.font)
+            else:
+                set_map_limits(axes, each, self._stage_range(), width, self.font)
+                kernels = [kernel for kernel in self.kernels if kernel.precision == each[0].precision]
+                draw_ridge_map(axes, each, kernels[:MOST_KERNELS], self.colours, self.font, self.by_threads)
+                axes.set_xlabel("FLOP/B")
+            self._label_stage(axes, first=i == 0)
+            left += weight * part + gap
+
+    def _label_stage(self, axes: Axes, first: bool) -> None:
+        from matplotlib.ticker import FixedLocator
+
+        if self.by_threads:
+            axes.yaxis.set_major_locator(FixedLocator(sorted({ridge.stage for ridge in self.ridges})))
+        if first:
+            axes.set_ylabel("Threads" if self.by_threads else "Clock held (GHz)")
+        else:
+            axes.tick_params(labelleft=False)
+
+    def _stage_range(self) -> tuple[float, float]:
+        """All clocks in GHz (or threads), with a little room."""
+        stages = [ridge.stage for ridge in self.ridges]
+        if not self.by_threads:
+            for column in ("compute_hz", "nvml_sm_hz") if self.clocks else ():
+                stages += self.frame[column][self.frame[column] > 0].tolist()
+            stages = [stage * 1e-9 for stage in stages]
+        low, high = min(stages), max(stages)
+        pad = 0.12 * (high - low) or 0.1 * high
+        return low - pad, high + pad
+
+    def _add_ridges(self, table: Table) -> None:
+        for ridge in self.ridges:
+            vertex = {
+                "intensity_flop_per_byte": ridge.intensity,
+                "flops_per_s": ridge.compute,
+                "bandwidth_bytes_per_s": ridge.bandwidth,
+                "compute_hz": ridge.compute_hz,
+                "nvml_sm_hz": ridge.nvml_sm_hz,
+            }
+            facts = {"what": ridge.what, "clock_asked": ridge.asked, "precision": ridge.precision, "roof": ridge.roof}
+            if self.by_threads:
+                facts["threads"] = f"{ridge.stage:.0f}"
+            table.line("ridge", f"{ridge.precision} {ridge.number}", [vertex], **facts)
+
+    def _page(self) -> Page:
+        stage = "thread count" if self.by_threads else "clock"
+        others = any(ridge.what != "held" for ridge in self.ridges)
+        notes = [
+            f"Numbers: the ridge in order of {stage}; dark: where points held it"
+            + (", light: bursts and sustained load, while the roofs were measured." if others else "."),
+            "Below: kernels full where they are compute-bound, broken where bandwidth-bound." if self.maps else "",
+            clock_panel.words(self.frame).removesuffix(".") + "." if clock_panel.words(self.frame) else "",
+            self._out_of_sight(),
+            self._without_map(),
+            words.roofs_note(self.roof_sets[0], RoofLines([], [])),
+            words.flags_note(self.frame),
+        ]
+        under = words.machine_line(self.frame, self.roof_sets[0])
+        page = Page(self.settings, ridge_title(self.ridges, self.kernels, self.by_threads), under, notes)
+        shown = self.frame[self.frame["kernel"].isin({each.kernel for each in self.shown})]
+        page.add_key(marks.key(shown, self.colours, self.mark_pt) if len(shown) else [])
+        return page
+
+    def _out_of_sight(self) -> str:
+        """Kernels that no ridge comes near to."""
+        seen = {id(each) for each in self.shown}
+        rest = [each for each in self.kernels if id(each) not in seen]
+        parts = []
+        for side, words_for_it in (("bandwidth", "bandwidth-bound at all of them"), ("compute", "compute-bound")):
+            names = list(dict.fromkeys(self._named(each) for each in rest if each.side == side))
+            if names:
+                parts.append(f"{words_for_it}: {style.joined(names, 4)}")
+        return f"Not drawn, {'; '.join(parts)}." if parts else ""
+
+    def _named(self, each: Crossing) -> str:
+        return f"{each.name} {each.precision}" if self.frame["precision"].nunique() > 1 else each.name
+
+    def _without_map(self) -> str:
+        rest = [name for name in moved(self.ridges) if name not in {path[0].precision for path in self.maps}]
+        return f"Without a panel: {style.joined(rest)}, which the table has." if rest else ""
+
+
+def ridge_title(found: Sequence[Ridge], kernels: Sequence[Crossing], by_threads: bool) -> str:
+    """How far the ridge moved, and who changes side."""
+    names = moved(found)
+    if not names:
+        ordered = sorted(found, key=lambda ridge: ridge.intensity)
+        low, high = ordered[0], ordered[-1]
+        ends = [f"{plain(ridge.intensity)} FLOP/B ({ridge.precision})" for ridge in (low, high)]
+        return f"The ridge lies between {ends[0]} and {ends[1]}"
+    path = max(([r for r in found if r.precision == name] for name in names), key=_shift)
+    first, last = path[0], path[-1]
+    stages = [stage_words(ridge, by_threads) for ridge in (first, last)]
+    start = (
+        f"The {first.precision} ridge moves from {plain(first.intensity)} to {plain(last.intensity)} FLOP/B "
+        f"between {stages[0]} and {stages[1]}"
+    )
+    turning = list(dict.fromkeys(each.name for each in kernels if each.side == "both"))
+    if not turning:
+        return start
+    return f"{start}; {style.joined(turning, 3)} change{'s' if len(turning) == 1 else ''} side"
+
+
+def _shift(path: Sequence[Ridge]) -> float:
+    return max(r.intensity for r in path) / min(r.intensity for r in path)
