@@ -15,6 +15,7 @@ OPTIONS_WITH_VALUE = {
     *("--package", "-p", "--cfg", "-c", "--experimental-rerun"),
 }
 OPTIONS_WITH_OPTIONAL_VALUE = {"--info", "-i"}
+GATE = "--gate"  # ours, not Hydra's: the same as gate=FILE
 TRACEBACKS = "HYDRA_FULL_ERROR"  # set by a user who wants to see them
 
 
@@ -105,7 +106,9 @@ def in_order(arguments: list[str]) -> list[str]:
     overrides: list[str] = []
     words = iter(arguments)
     for word in words:
-        if word in OPTIONS_WITH_VALUE:
+        if word == GATE or word.startswith(f"{GATE}="):
+            overrides.append(_gate_override(word.removeprefix(GATE).removeprefix("=") or next(words, "")))
+        elif word in OPTIONS_WITH_VALUE:
             options += [word, *([value] if (value := next(words, None)) is not None else [])]
         elif word.startswith("-"):
             options.append(word)
@@ -116,3 +119,11 @@ def in_order(arguments: list[str]) -> list[str]:
         else:
             raise BadInputError(f"{word!r} is not understood; write key=value, e.g. kernel={word}")
     return options + overrides
+
+
+def _gate_override(file: str) -> str:
+    """The path in quotes, so that Hydra takes any letter in it. Raises BadInputError."""
+    if not file or "=" in file.split("/")[0]:
+        raise BadInputError(f"{GATE}: a file of rules is missing after it; see python -m roofexp.gate --example")
+    quoted = file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'gate="{quoted}"'

@@ -34,12 +34,29 @@ def finish(run: Running, interrupted: bool = False) -> int:
         )
     run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points)
     notes = [f"report   {relative(page)}"] if page else []
+    gate = pass_gate(run, interrupted)
     if run.tracker is not None:
         run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
         if run.tracker.tracker is not None:
             notes.append(f"MLflow   {run.tracker.tracker.ui_command}")
-    print_summary(run.folder, points, figures, notes)
+    print_summary(run.folder, points, figures, [*notes, *gate])
     return run.exit_code
+
+
+def pass_gate(run: Running, interrupted: bool) -> list[str]:
+    """What the gate found; sets the exit code where a rule is broken."""
+    if run.gate is None:
+        return []
+    if interrupted:
+        return ["gate     not judged: the sweep was stopped"]
+    from roofexp.gate.gate import pass_sweep
+
+    try:
+        code, lines = pass_sweep(run.gate, run.folder)
+    except Exception as error:  # a gate that cannot be judged is not passed
+        code, lines = EXIT_POINT_FAILED, [f"gate     not judged: {type(error).__name__}: {error}"]
+    run.exit_code = max(run.exit_code, code)
+    return lines
 
 
 def count_points(run: Running) -> bool:

@@ -11,6 +11,7 @@ USAGE = """roofexp measures kernels against the roofs of this machine.
   python -m roofexp kernel=gemm size=256,1024,4096 -m    a sweep: lists are swept with -m
   python -m roofexp experiment=quick                     a sweep that is written down; no -m needed
   python -m roofexp resume=outputs/gemm/DATE             only what is missing of a sweep
+  python -m roofexp kernel=gemm --gate rules.yaml        exit code 1 where a point breaks a rule
   python -m roofexp --cfg job                            the whole configuration, without running
   python -m roofexp --config-dir my_conf kernel=mine     kernels and settings of your own
 

@@ -14,11 +14,14 @@ from roofexp.sweep import read_sweep
 
 
 class Running:
-    def __init__(self, folder: Path, sweep: dict[str, Any], total: int | None, tracker: Any = None) -> None:
+    def __init__(
+        self, folder: Path, sweep: dict[str, Any], total: int | None, tracker: Any = None, gate: Any = None
+    ) -> None:
         self.folder = folder
         self.sweep_id = str(sweep.get("sweep_id", ""))
         self.display = Display(total)
         self.tracker = tracker
+        self.gate = gate  # rules that the sweep must keep, read before its first job
         self.told_fallback = False
         self.finished = False
         self.exit_code = 0

@@ -32,6 +32,7 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
         raise BadInputError(problem)
     parse_device(str(config.device))  # refused here once instead of at every point
     _check_counters(config)
+    gate = _read_gate(config)
     _make_writable(folder)
     sweep = _described(config, folder, overrides, plain_run)
     (folder / STOP_MARK).unlink(missing_ok=True)
@@ -39,7 +40,7 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     _open_named_device(config)
     total = 1 if plain_run else count_jobs(config)
     outputs = Path(config.hydra.runtime.cwd) / config.outputs
-    return Running(folder, sweep, total, _open_tracker(config, folder, outputs, sweep))
+    return Running(folder, sweep, total, _open_tracker(config, folder, outputs, sweep), gate)
 
 
 def count_jobs(config: DictConfig) -> int | None:
@@ -127,6 +128,17 @@ def _check_counters(config: DictConfig) -> None:
         return
     if find_ncu(named) is None:
         print(f"counters: {explain_missing()}; the sweep goes on with modelled traffic")
+
+
+def _read_gate(config: DictConfig) -> Any:
+    """Rules that could never be judged are refused now, and not after hours of timing."""
+    if "gate" in swept_values(config):
+        raise BadInputError("gate: one file for the whole sweep; put several rules into it")
+    if config.gate is None:
+        return None
+    from roofexp.gate.gate import read_gate
+
+    return read_gate(str(config.gate), Path(config.hydra.runtime.cwd))
 
 
 def _make_writable(folder: Path) -> None:

@@ -14,7 +14,7 @@ from roofexp.errors import BadInputError
 from roofexp.point import Point, read_point
 from roofexp.sweep import read_sweep as read_description
 
-SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json", "report.html")
+SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json", "report.html", "gate.xml", "gate.md", "gate.yaml")
 FIGURES = ("*.png", "*.svg", "*.csv")
 POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
     "point.json",

@@ -1,0 +1,5 @@
+import sys
+
+from roofexp.gate.command import main
+
+sys.exit(main())

@@ -1,0 +1,212 @@
+"""A gate's rules from their YAML file, refused at once where they could never be judged."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roofexp.configuration import yaml_reason
+from roofexp.errors import BadInputError
+from roofexp.formula import ARITHMETIC, evaluate
+from roofexp.gate.facts import AGAINST, FACTS, WORDS, BoundText
+from roofexp.point import Point
+
+SELECTORS: dict[str, Callable[[Point], str]] = {
+    "kernel": lambda point: point.kernel,
+    "precision": lambda point: point.precision,
+    "cache": lambda point: point.cache_state,
+    "clock": lambda point: point.clock_mode,
+    "fill": lambda point: point.fill,
+    "device": lambda point: point.device or "",
+}
+KEYS = ("rule", *SELECTORS, "size", "against", "significant", "across", "about")
+PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%(?!\s*[\w(])")
+COMPARED = re.compile(r"(<=|>=|==|!=|<|>)\s*(\d[\d_]*)")
+RANGE = re.compile(r"(\d[\d_]*)\s*\.\.\s*(\d[\d_]*)")
+EXAMPLES: dict[str, Any] = {  # a value of each fact's type, to try a rule with before anything is measured
+    **dict.fromkeys(FACTS, 0.5),
+    **dict.fromkeys(AGAINST, 0.5),
+    **dict.fromkeys(("status", "roof", "verdict", "kernel", "precision", "cache"), "text"),
+    "bound": BoundText("compute-bound"),
+    "flagged": False,
+    "flags": ["noisy"],
+}
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """``text`` as written, ``condition`` as it is evaluated; ``select`` maps a selector to the patterns allowed."""
+
+    number: int
+    text: str
+    condition: str
+    names: list[str]  # the facts that it asks for
+    select: dict[str, list[str]]
+    sizes: list[str]  # any of them
+    against: Path | None
+    significant: bool
+    across: list[str]
+    about: str
+    where: str
+
+    @property
+    def title(self) -> str:
+        return f"rule {self.number}: {self.text}"
+
+    @property
+    def selection(self) -> str:
+        """``kernel gemm*, size >= 4096``; ``all points``."""
+        parts = [f"{name} {' or '.join(patterns)}" for name, patterns in self.select.items()]
+        parts += [f"size {' or '.join(self.sizes)}"] if self.sizes else []
+        return ", ".join(parts) or "all points"
+
+    def is_for(self, point: Point) -> bool:
+        chosen = all(
+            any(fnmatch.fnmatchcase(SELECTORS[name](point), pattern) for pattern in patterns)
+            for name, patterns in self.select.items()
+        )
+        return chosen and (not self.sizes or any(_has_size(point.size, text) for text in self.sizes))
+
+
+def read_rules(file: Path, here: Path) -> list[Rule]:
+    """Raises BadInputError naming the file, the rule and what is allowed. ``here``: where relative folders start."""
+    import yaml
+
+    where = f"gate={file.relative_to(here) if file.is_relative_to(here) else file}"
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInputError(f"{where}: cannot be read ({error.strerror}); allowed: a YAML file of rules") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{where}: {yaml_reason(error)}") from error
+    if not isinstance(content, dict) or set(content) != {"rules"} or not isinstance(content["rules"], list):
+        raise BadInputError(f"{where}: allowed: one key, rules, with a list; see python -m roofexp.gate --example")
+    if not content["rules"]:
+        raise BadInputError(f"{where}: no rule in it; see python -m roofexp.gate --example")
+    return [
+        _rule(entry, f"{where}: rule {number}", number, file, here) for number, entry in enumerate(content["rules"], 1)
+    ]
+
+
+def _rule(entry: Any, where: str, number: int, file: Path, here: Path) -> Rule:
+    if not isinstance(entry, dict) or not isinstance(entry.get("rule"), (str, bool)):
+        raise BadInputError(f"{where}: has no key rule; allowed: e.g. {{kernel: gemm, rule: fraction >= 85 %}}")
+    for key in entry:
+        if key not in KEYS:
+            raise BadInputError(f"{where}: unknown key {key!r}; allowed: {', '.join(KEYS)}")
+    text = str(entry["rule"])
+    condition = PERCENT.sub(r"(\1 / 100)", text)
+    names = _names(condition, text, where)
+    against = _against(entry.get("against"), names, file, here, where)
+    return Rule(
+        number=number,
+        text=text,
+        condition=condition,
+        names=names,
+        select={name: _texts(entry[name]) for name in SELECTORS if name in entry},
+        sizes=_sizes(entry.get("size"), where),
+        against=against,
+        significant=_flag(entry.get("significant", True), where),
+        across=_across(entry.get("across"), where),
+        about=str(entry.get("about", "")),
+        where=where,
+    )
+
+
+def _names(condition: str, text: str, where: str) -> list[str]:
+    """The facts that a condition asks for, once it has been tried."""
+    try:
+        tree = ast.parse(condition, mode="eval")
+    except SyntaxError as error:
+        raise BadInputError(f"{where}: {text!r} is not a condition ({error.msg})") from error
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in called]
+    known = {**FACTS, **AGAINST}
+    for name in used:
+        if name not in known and name not in WORDS:
+            raise BadInputError(f"{where}: unknown name {name!r} in {text!r}; allowed: {', '.join(known)}")
+    names = list(dict.fromkeys(name for name in used if name in known))
+    if not names:
+        raise BadInputError(f"{where}: {text!r} asks nothing of a point; allowed: {', '.join(known)}")
+    _holds(condition, EXAMPLES, where, text)
+    return names
+
+
+def holds(rule: Rule, facts: dict[str, Any]) -> bool:
+    return _holds(rule.condition, facts, rule.where, rule.text)
+
+
+def _holds(condition: str, facts: dict[str, Any], where: str, text: str) -> bool:
+    value = evaluate(condition, {**WORDS, **facts}, where, ARITHMETIC)
+    if not isinstance(value, bool):
+        raise BadInputError(f"{where}: {text!r} gives {value!r}; a condition is needed, e.g. fraction >= 85 %")
+    return value
+
+
+def _against(value: Any, names: list[str], file: Path, here: Path, where: str) -> Path | None:
+    """The folder of the sweep to compare with, seen from where the program runs, else from the gate's file."""
+    asked = [name for name in names if name in AGAINST]
+    if value is None:
+        if asked:
+            raise BadInputError(f"{where}: {asked[0]} needs against: the folder of the sweep to compare with")
+        return None
+    if not asked:
+        raise BadInputError(f"{where}: against, but the rule asks for neither {' nor '.join(AGAINST)}")
+    for folder in (here / str(value), file.parent / str(value)):
+        if folder.is_dir():
+            from roofexp.compare.side import read_side
+
+            try:
+                read_side(folder)
+            except BadInputError as error:
+                raise BadInputError(f"{where}: against: {error}") from error
+            return folder.resolve()
+    raise BadInputError(f"{where}: against: {value}: no such folder; allowed: the folder of one sweep")
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else [str(value)]
+
+
+def _sizes(value: Any, where: str) -> list[str]:
+    texts = [] if value is None else _texts(value)
+    for text in texts:
+        if not (COMPARED.fullmatch(text) or RANGE.fullmatch(text) or re.fullmatch(r"\d[\d_]*", text)):
+            raise BadInputError(f"{where}: size: {text!r}; allowed: 4096, '>= 4096', 256..4096, or a list of them")
+    return texts
+
+
+def _has_size(size: int, text: str) -> bool:
+    compared, within = COMPARED.fullmatch(text), RANGE.fullmatch(text)
+    if compared:
+        other = int(compared[2])
+        return {
+            "<=": size <= other,
+            ">=": size >= other,
+            "==": size == other,
+            "!=": size != other,
+            "<": size < other,
+            ">": size > other,
+        }[compared[1]]
+    return int(within[1]) <= size <= int(within[2]) if within else size == int(text)
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise BadInputError(f"{where}: significant: {value!r}; allowed: true, false")
+    return value
+
+
+def _across(value: Any, where: str) -> list[str]:
+    from roofexp.compare.matching import ACROSS
+
+    names = [] if value is None else _texts(value)
+    for name in names:
+        if name not in ACROSS:
+            raise BadInputError(f"{where}: across: {name!r}; allowed: {', '.join(ACROSS)}")
+    return names
