@@ -1,0 +1,25 @@
+// K multiply-adds y = a y + b per element, from y = x. A thread keeps 40 elements. The compiler is told how many blocks
+// of 512 threads an SM shall hold: two leave 64 registers to a thread, four leave 32, and the rest goes to local
+// memory.
+#include "common.cuh"
+
+constexpr int KEPT = 40, THREADS = 512;
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    many_values(const float* __restrict__ x, float* __restrict__ y, float a, float b, long long n) {
+    const unsigned end = n;
+    unsigned first = blockIdx.x * (THREADS * KEPT) + threadIdx.x;
+    float value[KEPT];
+#pragma unroll
+    for (int i = 0; i < KEPT; ++i) value[i] = first + i * THREADS < end ? x[first + i * THREADS] : 0;
+#pragma unroll 2
+    for (int k = 0; k < K; ++k) {
+#pragma unroll
+        for (int i = 0; i < KEPT; ++i) value[i] = fmaf(a, value[i], b);
+    }
+    asm volatile("" : "+r"(first));  // what was worked out of it before would be kept too
+#pragma unroll
+    for (int i = 0; i < KEPT; ++i) {
+        if (first + i * THREADS < end) y[first + i * THREADS] = value[i];
+    }
+}
