@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import lzma
 import platform
@@ -51,10 +52,8 @@ def own_names() -> list[str]:
     """Names of this host and of the person at it, where they are telling."""
     host = platform.node()
     names = {host, host.split(".")[0]}
-    try:
+    with contextlib.suppress(OSError, KeyError):  # a user without a name
         names.add(getpass.getuser())
-    except (OSError, KeyError):  # a user without a name
-        pass
     return sorted(name for name in names if len(name) >= SHORTEST and name.lower() not in COMMON)
 
 
