@@ -10,6 +10,7 @@ from roofexp.summary import WIDTH_WITHOUT_TERMINAL
 from roofexp.units import engineering, percent
 
 ROWS = 80  # a longer sweep shows the points that do not agree, and some of the others
+SAID = {"agrees": "agree", "differs": "differ", "explained": "explained by flags"}
 Pair = tuple[Side, Side]
 
 
@@ -41,7 +42,7 @@ def origin(side: Side, sweep: Mapping[str, Any]) -> str:
 def verdict_line(found: Agreement) -> str:
     """The outcome in one line, with the numbers that made it."""
     counts = {verdict: sum(row.verdict == verdict for row in found.rows) for verdict in dict.fromkeys(_verdicts(found))}
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    said = ", ".join(f"{count} {SAID.get(verdict, verdict)}" for verdict, count in counts.items())
     if found.median is None or found.worst is None:
         return f"nothing could be compared: {said}"
     limits = f"allowed: {percent(found.tolerance.median)}, {percent(found.tolerance.each)}"
