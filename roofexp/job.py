@@ -146,6 +146,7 @@ def _blank(values: dict[str, Any], where: Place, run: Running) -> Point:
         clock_mode=values["clock"]["mode"],
         cache_state=values["cache"]["state"],
         fill=values["fill"],
+        expect=values["kernel"]["expect"],
         config_hash=config_hash(values),
         created=now(),
     )

@@ -129,6 +129,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     sectors_per_load: float | None = None
     sectors_per_store: float | None = None
     stalls: dict[str, float] = {}  # cycles waited per issued instruction, by reason
+    facts: dict[str, float] = {}  # what else the diagnosis needs, by the names of counters/catalogue.yaml
     kernels: list[CountedKernel] = []
     passes: int | None = None  # of the kernel that needed most
     counting_s: float = 0.0  # this point's share of its session
@@ -223,6 +224,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     counted: Counted | None = None
     placement: Placement | None = None
     diagnosis: Diagnosis | None = None
+    expect: str | None = None  # the verdict that a planted fault, or its healthy twin, must get
     flags: list[Flag] = []
     created: str
     measuring_s: float = 0.0  # spent in the worker on this point

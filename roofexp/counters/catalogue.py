@@ -45,8 +45,10 @@ def request(architecture: str, level: str = "basic", precision: str | None = Non
     if key is None:
         raise BadInputError(f"compute capability {architecture}: counters are known for {', '.join(known)}")
     levels = set(LEVELS[: LEVELS.index(level) + 1])
-    names = [*_flop_metrics(key, precision), *_byte_metrics(levels), *_scalar_metrics(levels)]
+    names = [*_flop_metrics(key, precision, levels), *_byte_metrics(levels), *_scalar_metrics(levels)]
     names += stall_metrics().values() if catalogue()["stalls"]["level"] in levels else []
+    if catalogue()["facts"]["level"] in levels:
+        names += [name for name in fact_metrics().values() if not name.startswith("launch__")]
     return list(dict.fromkeys(names))
 
 
@@ -103,6 +105,11 @@ def stall_metrics() -> dict[str, str]:
     return {reason: stalls["name"].format(reason=reason) for reason in stalls["reasons"]}
 
 
+def fact_metrics() -> dict[str, str]:
+    """The metric of each fact that only the diagnosis needs."""
+    return dict(catalogue()["facts"]["metrics"])
+
+
 @functools.cache
 def is_known(name: str) -> bool:
     """Whether anything is computed from this metric, so that its unit and value must be understood."""
@@ -137,13 +144,15 @@ def _known_names() -> frozenset[str]:
         names += [metric for source in byte_sources(level) for metric in source["terms"]]
     for quantity in catalogue()["scalars"]:
         names += scalar_names(quantity)
-    return frozenset([*names, *stall_metrics().values(), *catalogue()["occupancy_limits"].values()])
+    names += [*stall_metrics().values(), *fact_metrics().values(), *catalogue()["occupancy_limits"].values()]
+    return frozenset(names)
 
 
-def _flop_metrics(key: str, precision: str | None) -> list[str]:
+def _flop_metrics(key: str, precision: str | None, levels: set[Level]) -> list[str]:
     names = []
     for kind, terms in flop_terms(key).items():
-        if precision is None or precision in catalogue()["flops"][kind]["precisions"]:
+        entry = catalogue()["flops"][kind]
+        if precision is None or precision in entry["precisions"] or entry.get("always_from") in levels:
             names += [metric for metric, _ in terms]
     return names + [name for group in tensor_metrics(key, precision).values() for name in group]
 

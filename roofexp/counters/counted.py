@@ -31,6 +31,7 @@ _PLAIN = (  # taken over as they are
     "sectors_per_load",
     "sectors_per_store",
     "stalls",
+    "facts",
 )
 
 

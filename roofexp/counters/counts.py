@@ -11,7 +11,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from roofexp.counters.catalogue import byte_sources, catalogue, is_counter, scalar_names, stall_metrics
+from roofexp.counters.catalogue import (
+    byte_sources,
+    catalogue,
+    fact_metrics,
+    is_counter,
+    scalar_names,
+    stall_metrics,
+)
 from roofexp.counters.flops import Flops, count_flops
 from roofexp.counters.lookup import Lookup
 from roofexp.counters.peaks import report_peaks
@@ -46,6 +53,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     sectors_per_load: float | None = None  # 4 is a coalesced request of 4-byte values, 32 the worst
     sectors_per_store: float | None = None
     stalls: dict[str, float] = {}  # cycles waited per issued instruction, by reason
+    facts: dict[str, float] = {}  # what else the diagnosis needs, by the catalogue's names
     sm_count: float | None = None
     peaks: dict[str, float] = {}
     architecture: str | None = None
@@ -92,7 +100,8 @@ def derive(
         occupancy_limiter=_limiter(lookup),
         sectors_per_load=_ratio(scalars["load_sectors"], scalars["load_requests"]),
         sectors_per_store=_ratio(scalars["store_sectors"], scalars["store_requests"]),
-        stalls={reason: value for reason, name in stall_metrics().items() if (value := values.get(name)) is not None},
+        stalls=_known(stall_metrics(), values),
+        facts=_known(fact_metrics(), values),
         peaks=report_peaks(lookup),
         architecture=architecture,
         device_name=device_name,
@@ -114,6 +123,10 @@ _PLAIN = (
     "registers",
     "sm_count",
 )
+
+
+def _known(names: Mapping[str, str], values: Mapping[str, float | None]) -> dict[str, float]:
+    return {key: value for key, name in names.items() if (value := values.get(name)) is not None}
 
 
 def _missing_note(flops: Flops) -> list[str]:
