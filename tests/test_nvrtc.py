@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-import shutil
 import subprocess
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from roofexp.devices.cuda_code import defines_of, entries_of, least_capability
 from roofexp.devices.nvrtc import compile_source, find_nvrtc, first_error, included_files
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
+from roofexp.roofs.instructions import CURE, Blocks, disassemble, find_disassembler, hot_loop
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 ALL_PRECISIONS_ON = 90
@@ -195,38 +195,13 @@ def test_headers_of_headers_are_found() -> None:
 
 # What the machine code holds: a kernel that compiles can still miss the instructions that it is about.
 
-NVDISASM = shutil.which("nvdisasm")
-if NVDISASM is None:
-    try:
-        from cuda.pathfinder import find_nvidia_binary_utility
-
-        NVDISASM = find_nvidia_binary_utility("nvdisasm")
-    except Exception:  # an older release, or none
-        NVDISASM = None
-needs_disassembler = pytest.mark.skipif(
-    NVDISASM is None, reason="nvdisasm is missing: pip install nvidia-cuda-nvdisasm"
-)
+needs_disassembler = pytest.mark.skipif(find_disassembler() is None, reason=f"nvdisasm is missing: {CURE}")
 
 
-def disassembled(name: str, precision: str, cache: Path, tmp_path: Path) -> dict[str, list[list[str]]]:
-    """The mnemonics of each function of a kernel's machine code, in order, predicates cut off, a list per block of
-    code that is entered at one place."""
+def disassembled(name: str, precision: str, cache: Path, tmp_path: Path) -> dict[str, Blocks]:
     kernel = build(name, precision)
     arch = kernel.implementations["cuda"].get("arch") or "sm_90"
-    file = tmp_path / "code.cubin"
-    file.write_bytes(compile_kernel(kernel, arch, cache))
-    assert NVDISASM
-    text = subprocess.run([NVDISASM, "-c", str(file)], capture_output=True, text=True, check=True).stdout
-    blocks: list[list[str]] = []
-    found: dict[str, list[list[str]]] = {}
-    for line in text.splitlines():
-        if match := re.match(r"\.text\.(\w+):", line):
-            found[match[1]] = blocks = [[]]
-        elif line.startswith(".L_"):
-            blocks.append([])
-        elif (match := re.match(r"\s+/\*\w{4,}\*/\s+(?:@!?U?P\w+ )?\s*([A-Z][\w.]*)", line)) and blocks:
-            blocks[-1].append(match[1])
-    return found
+    return disassemble(compile_kernel(kernel, arch, cache))
 
 
 def instructions(name: str, precision: str, entry: str, cache: Path, tmp_path: Path) -> list[str]:
@@ -234,9 +209,7 @@ def instructions(name: str, precision: str, entry: str, cache: Path, tmp_path: P
 
 
 def loop(name: str, precision: str, entry: str, instruction: str, cache: Path, tmp_path: Path) -> list[str]:
-    """The block with most of an instruction: the body of the unrolled loop."""
-    blocks = disassembled(name, precision, cache, tmp_path)[entry]
-    return max(blocks, key=lambda block: sum(one.startswith(instruction) for one in block))
+    return hot_loop(disassembled(name, precision, cache, tmp_path)[entry], instruction)
 
 
 @needs_disassembler
@@ -248,6 +221,25 @@ def test_the_arithmetic_roof_is_nearly_all_multiply_adds(
     share = sum(one.startswith(instruction) for one in body) / len(body)
     assert len(body) >= 512
     assert share >= 0.98
+
+
+@needs_disassembler
+def test_the_fp64_roof_reads_two_registers_of_its_own_and_one_that_all_share(cache: Path) -> None:
+    """A DFMA with three 64-bit operands of the thread's own reads a register bank three times in its two cycles."""
+    tool = find_disassembler()
+    assert tool
+    file = cache / "fp64_roof.cubin"
+    file.write_bytes(compile_kernel(build("roofs/cuda_fma", "fp64"), "sm_90", cache))
+    text = subprocess.run([tool, "-c", str(file)], capture_output=True, text=True, check=True).stdout
+    loop_lines = [line for line in text.partition(".text.fma_chains:")[2].splitlines() if " DFMA " in line]
+    assert sum(bool(re.search(r"DFMA R\d+, R\d+, UR\d+, R\d+", line)) for line in loop_lines) >= 512
+
+
+@needs_disassembler
+def test_the_integer_roof_is_nearly_all_multiply_adds(cache: Path, tmp_path: Path) -> None:
+    body = loop("roofs/cuda_imad", "int32", "imad_chains", "IMAD", cache, tmp_path)
+    assert len(body) >= 512
+    assert sum(one == "IMAD" for one in body) / len(body) >= 0.98
 
 
 @needs_disassembler

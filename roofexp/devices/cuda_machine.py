@@ -71,7 +71,7 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
         "ecc": bool(properties.get("ECCEnabled")),
         "cuda_driver": _cuda_version(cupy.cuda.runtime.driverGetVersion()),
         "cuda_runtime": _cuda_version(cupy.cuda.runtime.runtimeGetVersion()),
-        **(_managed(nvml) if nvml else {}),
+        **(managed(nvml) if nvml else {}),
     }
     rates = architecture_rates(arch, name)
     unknown = [] if nvml else ["clocks beside the timing, power, temperature: NVML is missing (install nvidia-ml-py)"]
@@ -84,9 +84,8 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
         limits["l1_bytes_per_cycle"] = float(rates.l1_bytes)
     if memory_hz and details["memory_bus_bits"]:
         limits["dram_bytes_per_s"] = 2 * memory_hz * details["memory_bus_bits"] / 8
-    identity = repr((gpu_uuid(index), details.get("driver"), details.get("power_limit_w"), details.get("mig")))
     return Machine(
-        machine_id="gpu-" + hashlib.sha256(identity.encode()).hexdigest()[:10],
+        machine_id=gpu_id(gpu_uuid(index), details),
         device="cuda",
         name=name,
         units=sms,
@@ -100,7 +99,15 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
     )
 
 
-def _managed(nvml: Nvml) -> dict[str, Any]:
+def gpu_id(uuid: str, details: dict[str, Any]) -> str:
+    """Stands for what a GPU's roofs belong to: the chip (by UUID, which cannot be read back from it), its driver, its
+    power limit and its MIG mode. Without NVML the driver is known by its CUDA version alone."""
+    driver = details.get("driver") or details.get("cuda_driver")
+    identity = repr((uuid, driver, details.get("power_limit_w"), details.get("mig")))
+    return "gpu-" + hashlib.sha256(identity.encode()).hexdigest()[:10]
+
+
+def managed(nvml: Nvml) -> dict[str, Any]:
     """What NVML says about the GPU's settings. Read only."""
     limits = nvml.ask("GetPowerManagementLimitConstraints")
     mig = nvml.ask("GetMigMode")

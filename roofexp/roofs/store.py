@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from roofexp.errors import BadInputError
-from roofexp.folders import PACKAGE, kernels_folder
+from roofexp.folders import PACKAGE, kernel_roots, kernels_folder
 from roofexp.kernel import Kernel
 from roofexp.machine import Machine, Roof, RoofSet
 from roofexp.measure import NOT_QUIET, Reply, Request
@@ -83,6 +83,11 @@ class RoofStore:
         have = {roof.name for roof in self.set.roofs if roof.sustained is None}
         return [benchmark for benchmark in benchmarks if benchmark.sustained and benchmark.name in have]
 
+    @property
+    def roots(self) -> list[Path]:
+        """Folders with the kernels' code."""
+        return kernel_roots(self._config_folders)
+
     def forget(self, benchmarks: Sequence[Benchmark]) -> None:
         """So that they are measured again; the file changes only when they were."""
         names, levels = {b.name for b in benchmarks}, {b.level for b in benchmarks if b.mix and not b.ceiling_of}
@@ -107,7 +112,7 @@ class RoofStore:
     def _measure(self, missing: list[Benchmark], timing: TimingSettings, run: Run, announce: Announce) -> None:
         start = time.monotonic()
         outcomes: list[Outcome] = []
-        ahead = CompileAhead(self._machine, self._kernels(missing), self._config_folders)
+        ahead = CompileAhead(self._machine, self.kernels(missing), self._config_folders)
         try:
             for number, benchmark in enumerate(missing):
                 announce(f"roof {number + 1} of {len(missing)}: {benchmark.name}")
@@ -184,7 +189,7 @@ class RoofStore:
     def _kernel(self, benchmark: Benchmark) -> Kernel:
         return kernel_of(benchmark, self._machine, self._config_folders, self._fill)
 
-    def _kernels(self, benchmarks: Sequence[Benchmark]) -> list[tuple[Benchmark, Kernel]]:
+    def kernels(self, benchmarks: Sequence[Benchmark]) -> list[tuple[Benchmark, Kernel]]:
         """Those that can be built; the others say why when it is their turn."""
         found = []
         for benchmark in benchmarks:

@@ -1,0 +1,170 @@
+"""The roofs as a person reads them: rates, the clock held, and shares whose denominators are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from roofexp.machine import Roof, RoofSet
+from roofexp.units import engineering, percent, plain
+
+LEVELS = ("dram", "l3", "l2", "l1", "shared")  # from far to near
+WIDTH_WITHOUT_TERMINAL = 160
+CAPTION = (
+    "limit: units x rate per cycle x the clock that was held while measuring (DRAM: bus width x memory clock). "
+    "sheet: the card's data sheet, dense, at its boost clock. "
+    "A ceiling stands under its roof; its share is of that roof. "
+    "sustained: after seconds of load without a pause, and its share of the rate in bursts."
+)
+
+
+def print_roofs(sets: Sequence[RoofSet], file: Any = None) -> None:
+    """One table for each set; where there are several, one more with their rates side by side."""
+    from rich.console import Console
+
+    terminal = Console(file=file)
+    console = terminal if terminal.is_terminal else Console(file=file, width=WIDTH_WITHOUT_TERMINAL)
+    for roofs in sets:
+        console.print(roofs_table(roofs))
+        for line in notes(roofs):
+            console.print(line, markup=False, highlight=False)
+    if len(sets) > 1:
+        console.print(side_by_side(sets))
+
+
+def roofs_table(roofs: RoofSet) -> Any:
+    from rich.table import Table
+
+    machine = roofs.machine
+    unit = "SM" if machine.device == "cuda" else "core"
+    number = f", {machine.units} {unit}{'s' if machine.units != 1 else ''}" if machine.units else ""
+    fill = "" if roofs.fill == "normal" else f", operands {roofs.fill}"
+    title = f"Roofs of {machine.name}{number} · clock mode {roofs.clock_mode}{fill}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold")
+    columns = ["roof", "rate", f"per {unit} and cycle", "clock held", "limit", "of limit", "sheet", "of sheet"]
+    columns += ["sustained", "checks"]
+    shown = [column for column in columns if column != "sheet" or any(roof.sheet for roof in roofs.roofs)]
+    shown = [column for column in shown if column != "of sheet" or any(roof.sheet for roof in roofs.roofs)]
+    shown = [column for column in shown if column != "sustained" or any(roof.sustained for roof in roofs.roofs)]
+    for column in shown:
+        table.add_column(column, justify="left" if column in ("roof", "sustained", "checks") else "right")
+    for roof, above in in_order(roofs):
+        cells = row(roof, above)
+        table.add_row(*(cells[_key(column)] for column in shown), style="dim" if above else None)
+    return table
+
+
+def _key(column: str) -> str:
+    return "per cycle" if column.startswith("per ") else column
+
+
+def in_order(roofs: RoofSet) -> list[tuple[Roof, Roof | None]]:
+    """Compute roofs by precision as measured, bandwidths from far to near, the launch; each ceiling after its roof and
+    with it, highest first."""
+    own = [roof for roof in roofs.roofs if roof.ceiling_of is None]
+    precisions = list(dict.fromkeys(roof.precision for roof in own if roof.kind == "compute"))
+
+    def place(roof: Roof) -> tuple[int, int, float]:
+        if roof.kind == "compute":
+            return 0, precisions.index(roof.precision), roof.rate
+        if roof.kind == "bandwidth":
+            return 1, LEVELS.index(roof.level) if roof.level in LEVELS else len(LEVELS), roof.rate
+        return 2, 0, 0.0
+
+    found: list[tuple[Roof, Roof | None]] = []
+    for roof in sorted(own, key=place):
+        found.append((roof, None))
+        found += [(c, roof) for c in sorted(roofs.ceilings(roof.name), key=lambda ceiling: -ceiling.rate)]
+    placed = {roof.name for roof, _ in found}
+    return found + [(roof, None) for roof in roofs.roofs if roof.name not in placed]
+
+
+def row(roof: Roof, above: Roof | None) -> dict[str, str]:
+    """The cells of one roof, or of a ceiling under the roof ``above``."""
+    name = f"  └ {_under(roof, above)}" if above else roof.name + ("  (lower bound)" if roof.incomplete else "")
+    if roof.mixes and len(roof.mixes) > 1:
+        name = f"{name} ({max(roof.mixes, key=lambda mix: roof.mixes[mix])})"
+    return {
+        "roof": name,
+        "rate": engineering(roof.rate, unit_of(roof)),
+        "per cycle": plain(roof.per_cycle, 4) if roof.per_cycle else "",
+        "clock held": _mhz(roof.compute_hz),
+        "limit": engineering(roof.limit, unit_of(roof)) if roof.limit else "",
+        "of limit": share_text(roof.rate, roof.limit),
+        "sheet": engineering(roof.sheet, unit_of(roof)) if roof.sheet else "",
+        "of sheet": share_text(roof.rate, roof.sheet) if not above else "",
+        "sustained": sustained_text(roof),
+        "checks": f"{share_text(roof.rate, above.rate)} of the roof: {roof.cause}" if above else checks_text(roof),
+    }
+
+
+def _under(ceiling: Roof, roof: Roof | None) -> str:
+    """A ceiling's own words: ``fp32 one chain`` under ``fp32 fma`` is ``one chain``."""
+    prefix = (roof.precision or roof.level or "") if roof else ""
+    return ceiling.name.removeprefix(f"{prefix} ")
+
+
+def share_text(rate: float, whole: float | None) -> str:
+    """With a decimal where it decides: ``98.7 %``."""
+    if not whole:
+        return ""
+    return f"{100 * rate / whole:.1f} %" if rate > 0.9 * whole else percent(rate / whole)
+
+
+def unit_of(roof: Roof) -> str:
+    if roof.kind == "launch":
+        return "s"
+    if roof.kind == "bandwidth":
+        return "B/s"
+    return "OP/s" if (roof.precision or "").startswith("int") else "FLOP/s"
+
+
+def sustained_text(roof: Roof) -> str:
+    found = roof.sustained
+    if found is None:
+        return ""
+    parts = [f"{engineering(found.rate, unit_of(roof))} ({percent(found.rate / roof.rate)})", _mhz(found.compute_hz)]
+    parts += [f"{found.power_w:.0f} W"] if found.power_w else []
+    parts += [found.event_reasons.replace("_", " ")] if found.event_reasons not in (None, "none") else []
+    parts += [] if found.settled else ["not settled"]
+    return ", ".join(part for part in parts if part)
+
+
+def checks_text(roof: Roof) -> str:
+    """``limit ✓ instructions ✓``; what failed is in the notes below the table."""
+    return " ".join(f"{check.name} {'✓' if check.passed else '✗'}" for check in roof.checks)
+
+
+def _mhz(hz: float | None) -> str:
+    return f"{hz / 1e6:.0f} MHz" if hz else ""
+
+
+def notes(roofs: RoofSet) -> list[str]:
+    """What the table has no room for: mixes, checks that failed, what could not be measured, and how to read it."""
+    lines = [f"  {r.name}: " + ", ".join(f"{m} {engineering(v, 'B/s')}" for m, v in r.mixes.items())
+             for r, _ in in_order(roofs) if len(r.mixes) > 1]  # fmt: skip
+    lines += [f"  ! {roof.name} is only a lower bound: {roof.incomplete}" for roof in roofs.roofs if roof.incomplete]
+    lines += [f"  ! {name} could not be measured: {why}" for name, why in roofs.unavailable.items()]
+    if roofs.disturbed:
+        lines.append("  ! other programs ran meanwhile: measured again the next time")
+    return [*lines, CAPTION]
+
+
+def side_by_side(sets: Sequence[RoofSet]) -> Any:
+    """The rates of several machines or thread counts, one column each, and each over the first."""
+    from rich.table import Table
+
+    table = Table(title="Side by side", title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("roof")
+    for roofs in sets:
+        units = "SMs" if roofs.machine.device == "cuda" else "threads"
+        table.add_column(f"{roofs.machine.units} {units}", justify="right")
+    by_name = [{roof.name: roof for roof in roofs.roofs} for roofs in sets]
+    for roof, above in in_order(sets[0]):
+        cells = []
+        for names in by_name:
+            found = names.get(roof.name)
+            text = engineering(found.rate, unit_of(found)) if found else ""
+            cells.append(f"{text} (x{plain(found.rate / roof.rate)})" if found and names is not by_name[0] else text)
+        table.add_row(f"  └ {_under(roof, above)}" if above else roof.name, *cells, style="dim" if above else None)
+    return table
