@@ -26,15 +26,15 @@ def finish(run: Running, interrupted: bool = False) -> int:
     run.display.close()
     points = collect(run.folder, interrupted)
     figures = draw(run.folder, points)
-    page = report(run.folder, points)
     if interrupted:
         print(
             f"stopped: {counts(points)['ok']} points are kept; go on with resume={relative(run.folder)}",
             file=sys.stderr,
         )
     run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points)
-    notes = [f"report   {relative(page)}"] if page else []
     gate = pass_gate(run, interrupted)
+    page = report(run.folder, points)
+    notes = [f"report   {relative(page)}"] if page else []
     if run.tracker is not None:
         run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
         if run.tracker.tracker is not None:

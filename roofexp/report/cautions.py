@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from roofexp.report.contents import Contents
 from roofexp.units import percent
 
 Level = Literal["wrong", "caution", "note"]
+JUNIT = "gate.xml"
 LEVELS: tuple[Level, ...] = ("wrong", "caution", "note")
 ABOVE_LIMIT = 1.01  # of a roof over its limit: beyond what a clock reading is wrong by
 OLD_DAYS = 30  # roofs measured longer before their points than this are pointed out
@@ -40,6 +42,8 @@ def cautions(contents: Contents) -> list[Caution]:
     found = [
         *_outcomes(contents.points),
         *_sweep(contents),
+        *_gate(contents),
+        *_unexpected(contents.points),
         *_flags(contents.points),
         *_counters(contents.points),
         *_traffic(contents.points),
@@ -75,6 +79,29 @@ def _sweep(contents: Contents) -> Iterator[Caution]:
         yield _of_sweep("caution", "git tree dirty", f"the program differed from commit {commit} when it measured")
     elif not sweep.get("git_commit"):
         yield _of_sweep("note", "git commit unknown", "which version of the code measured this is not recorded")
+
+
+def _gate(contents: Contents) -> Iterator[Caution]:
+    """Rules that the sweep had to keep and did not, from the JUnit file that the gate left."""
+    file = contents.folder / JUNIT
+    try:
+        failures = ElementTree.parse(file).getroot().iter("failure") if file.is_file() else ()
+        entries = [Entry((failure.text or failure.get("message") or "").strip(), []) for failure in failures]
+    except (ElementTree.ParseError, OSError) as error:
+        entries = [Entry(f"{file.name} cannot be read: {error}", [])]
+    if entries:
+        yield Caution("wrong", "gate broken", entries)
+
+
+def _unexpected(points: list[Point]) -> Iterator[Caution]:
+    """Planted faults and their healthy twins that got another verdict than theirs."""
+    found = [
+        (f"{point.expect} expected, {point.diagnosis.verdict.name} found", point)
+        for point in points
+        if point.expect and point.diagnosis and point.diagnosis.verdict.name != point.expect
+    ]
+    if found:
+        yield Caution("caution", "not the verdict expected", by_message(found))
 
 
 def _flags(points: list[Point]) -> Iterator[Caution]:

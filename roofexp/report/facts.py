@@ -114,22 +114,30 @@ def _placement(point: Point) -> Iterator[Fact]:
         yield what, percent(share)
     if point.diagnosis:
         yield "under the roofs alone", place.cause
+        if point.expect:
+            yield "verdict expected", f"{point.expect}, found {point.diagnosis.verdict.name}"
 
 
 def _clock(point: Point) -> Iterator[Fact]:
     clock = point.clock
     if clock is None:
         return
-    yield "mode", " ".join(filter(None, [point.clock_mode, f"asked for {clock.asked}" if clock.asked else ""]))
+    yield "mode", ", ".join(filter(None, [point.clock_mode, f"asked for {clock.asked}" if clock.asked else ""]))
     yield "held", f"{engineering(clock.compute_hz, 'Hz', 4)}" if clock.compute_hz else "unknown"
     yield "read by", clock.source
     if clock.before_hz and clock.after_hz:
         yield "before, after", f"{engineering(clock.before_hz, 'Hz', 4)}, {engineering(clock.after_hz, 'Hz', 4)}"
     for name, value in clock.extra.items():
-        if value is not None:
+        if value is not None and name != "energy_per_launch_j":  # it stands beside the work
             yield quantity(name, value)
 
 
+NAMES = {
+    "host_others_share": "host taken by others",
+    "event_reasons": "clocks held back by",
+    "power_w": "power, NVML's mean",
+    "power_by_energy_w": "power, by the energy counter",
+}
 UNITS = {"_hz": "Hz", "_bytes": "B", "_w": "W", "_j": "J", "_s": "s", "_bytes_per_s": "B/s"}
 ACRONYMS = {
     "nvml": "NVML",
@@ -147,7 +155,7 @@ def quantity(name: str, value: object) -> Fact:
     """A stored name with its unit in it, and its value, as a person reads them: ``nvml_sm_hz`` is NVML SM, in Hz."""
     ending = max((end for end in UNITS if name.endswith(end)), key=len, default=None)
     words = name.removesuffix(ending or "").removesuffix("_share").removesuffix("_c").replace("_", " ")
-    label = " ".join(ACRONYMS.get(word, word) for word in words.split())
+    label = NAMES.get(name) or " ".join(ACRONYMS.get(word, word) for word in words.split())
     if isinstance(value, bool):
         return label, "yes" if value else "no"
     if not isinstance(value, (int, float)):
@@ -189,6 +197,8 @@ def _counted(point: Point) -> Iterator[Fact]:
     if len(counted.kernels) > 1:
         shares = [f"{k.name}{f' {percent(k.time_share)}' if k.time_share else ''}" for k in counted.kernels]
         yield "kernels, share of time", "; ".join(shares)
+    if counted.facts:
+        yield "for the diagnosis", "; ".join(" ".join(quantity(name, value)) for name, value in counted.facts.items())
     if counted.missing:
         yield "metrics without a value", "; ".join(f"{name}: {why}" for name, why in counted.missing.items())
     if counted.notes:

@@ -7,6 +7,7 @@ from statistics import median
 
 import msgspec
 
+from roofexp.clock_facts import mean_power_w
 from roofexp.machine import Machine
 from roofexp.point import Point
 from roofexp.report.contents import Contents
@@ -98,7 +99,7 @@ def _clocks(machine: str, mode: str, asked: str, points: list[Point]) -> Clocks:
         nvml_median_hz=median(nvml) if nvml else None,
         apart=_apart(points),
         memory=_range(_extra(points, "nvml_memory_hz"), "Hz"),
-        power=_range(_extra(points, "power_w"), "W"),
+        power=_range((watts for p in points if p.clock and (watts := mean_power_w(p.clock.extra))), "W"),
         temperature=_range(_extra(points, "temperature_c"), "°C"),
         reasons=_reasons(points),
         sources=", ".join(dict.fromkeys(p.clock.source for p in points if p.clock)),

@@ -48,7 +48,7 @@ def _point(row: Row, number: int) -> Point:
         config_hash="",
         work=work,
         timing=_timing(row),
-        clock=Clock(compute_hz=_number(row, "compute_hz"), source="points.csv"),
+        clock=_clock(row),
         traffic=_traffic(row),
         counted=_counted(row),
         placement=_placement(row),
@@ -57,16 +57,25 @@ def _point(row: Row, number: int) -> Point:
     )
 
 
+def _clock(row: Row) -> Clock:
+    names = ("nvml_sm_hz", "power_w", "energy_per_launch_j", "duty_held", "soak_s")
+    extra: dict[str, float | str | None] = {name: value for name in names if (value := _number(row, name)) is not None}
+    return Clock(
+        compute_hz=_number(row, "compute_hz"), source="points.csv", asked=row.get("clock_asked") or None, extra=extra
+    )
+
+
 def _work(row: Row) -> Work | None:
-    """The compulsory bytes are known only where the traffic is that of the formula."""
+    """Older tables name the compulsory bytes only where the traffic is that of the formula."""
     flops = _number(row, "flops")
     if flops is None:
         return None
-    modelled = row.get("traffic_source") == "modelled"
-    moved = _number(row, "traffic_bytes") if modelled else None
+    useful = _number(row, "useful_bytes")
+    if useful is None and row.get("traffic_source") == "modelled":
+        useful = _number(row, "traffic_bytes")
     return Work(
         flops=int(flops),
-        dram_bytes=int(moved or 0),
+        dram_bytes=int(useful or 0),
         working_set_bytes=int(_number(row, "working_set_bytes") or 0),
     )
 

@@ -30,13 +30,19 @@ def repetition(contents: Contents) -> Repetition:
         command=command_of(sweep),
         commit=str(sweep.get("git_commit") or ""),
         dirty=sweep.get("git_dirty"),
-        started=str(sweep.get("started") or ""),
-        finished=str(sweep.get("finished") or ""),
+        started=moment(str(sweep.get("started") or "")),
+        finished=moment(str(sweep.get("finished") or "")),
         versions={str(name): str(text) for name, text in versions.items()} if isinstance(versions, dict) else {},
         config=yaml.safe_dump(contents.config, sort_keys=False, allow_unicode=True) if contents.config else "",
         config_job=contents.config_job,
         varies=_varying(contents),
     )
+
+
+def moment(stamp: str) -> str:
+    """An ISO 8601 time in UTC as a person reads it; any other text as it is."""
+    day, found, clock = stamp.partition("T")
+    return f"{day} {clock[:8]} UTC" if found and clock.endswith("+00:00") else stamp
 
 
 def command_of(sweep: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from roofexp.machine import Roof, RoofCheck, RoofSet
 from roofexp.report.contents import Contents
+from roofexp.report.repetition import moment
 from roofexp.units import engineering, percent, plain
 
 RATE_UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "launch": "s"}
@@ -58,8 +59,7 @@ def roof_table(roofs: RoofSet) -> RoofTable:
 def _measured(roofs: RoofSet) -> str:
     if not roofs.measured:
         return "Computed from what the hardware is, not measured"
-    when = roofs.measured[:16].replace("T", " ") + (" UTC" if roofs.measured.endswith("+00:00") else "")
-    return f"Measured {when}" + (f", in {engineering(roofs.seconds, 's')}" if roofs.seconds else "")
+    return f"Measured {moment(roofs.measured)}" + (f", in {engineering(roofs.seconds, 's')}" if roofs.seconds else "")
 
 
 def _row(roof: Roof, roofs: RoofSet) -> RoofRow:

@@ -8,6 +8,10 @@
   const sorting = document.getElementById("sorting");
   const names = heads.map((head) => head.textContent.trim());
   const numeric = heads.map((head) => head.classList.contains("n"));
+  const all = document.getElementById("all");
+  const most = 100; // rows on the screen until more are asked for; paper gets all of them
+  let order = bodies;
+  let limited = bodies.length > 1.5 * most;
   let by = 0;
   let direction = "none";
 
@@ -30,7 +34,8 @@
       if (a.key === null || b.key === null) return (a.key === null) - (b.key === null) || a.place - b.place;
       return sign * compare(a.key, b.key) || a.place - b.place;
     });
-    table.append(...keyed.map((row) => row.body));
+    order = keyed.map((row) => row.body);
+    table.append(...order);
     heads.forEach((head, i) => head.setAttribute("aria-sort", i === column ? wanted : "none"));
     sorting.value = String(column);
     tell();
@@ -48,10 +53,20 @@
     tell();
   };
 
+  // What stands on the screen of what was asked for, and in which order: in words, so that nothing is left out unsaid.
   const tell = () => {
-    const number = bodies.filter((body) => !body.hidden).length;
-    const which = number === bodies.length ? `${number} points` : `${number} of ${bodies.length} points`;
-    shown.textContent = direction === "none" ? which : `${which}, by ${names[by]}, ${direction}`;
+    const found = order.filter((body) => !body.hidden);
+    found.forEach((body, place) => body.classList.toggle("beyond", limited && place >= most));
+    const which = found.length === bodies.length ? `${found.length} points` : `${found.length} of ${bodies.length} points`;
+    const cut = limited && found.length > most;
+    all.hidden = !cut;
+    all.textContent = `Show all ${found.length}`;
+    shown.textContent = (cut ? `the first ${most} of ` : "") + which + (direction === "none" ? "" : `, by ${names[by]}, ${direction}`);
+  };
+
+  const everything = () => {
+    limited = false;
+    tell();
   };
 
   const unfold = (body, open) => {
@@ -66,6 +81,7 @@
       filter.value = "";
       narrow();
     }
+    if (body.classList.contains("beyond")) everything();
     unfold(body, true);
     body.scrollIntoView({ block: "center" });
   };
@@ -77,13 +93,15 @@
   sorting.addEventListener("change", () => sort(Number(sorting.value), "ascending"));
   document.getElementById("direction").addEventListener("click", () => sort(by, turned(by)));
   filter.addEventListener("input", narrow);
+  all.addEventListener("click", everything);
+  tell();
 
   for (const body of bodies) {
     body.querySelector(".open").addEventListener("click", () => unfold(body, !body.classList.contains("open-row")));
   }
   document.getElementById("unfold").addEventListener("click", (event) => {
     const open = event.target.getAttribute("aria-expanded") !== "true";
-    for (const body of bodies) if (!body.hidden || !open) unfold(body, open);
+    for (const body of bodies) if (!open || !(body.hidden || body.classList.contains("beyond"))) unfold(body, open);
     event.target.setAttribute("aria-expanded", String(open));
     event.target.textContent = open ? "Close all evidence" : "Open all evidence";
   });
