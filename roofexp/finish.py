@@ -84,12 +84,23 @@ def draw(folder: Path, points: list[Point]) -> list[Path]:
         from roofexp.figures import draw_all
 
         settings, far_below = figure_settings(stored), float(stored.placing.far_below)
-        return draw_all(folder, points_frame(folder), read_roofs(folder), settings, far_below)
+        figures = draw_all(folder, points_frame(folder), read_roofs(folder), settings, far_below)
+        return figures + draw_elsewhere(folder, points, stored, settings)
     except Exception as error:  # whatever the plotting libraries raise
         print(
             f"figures: {type(error).__name__}: {error}; the results are complete in {relative(folder)}", file=sys.stderr
         )
         return []
+
+
+def draw_elsewhere(folder: Path, points: list[Point], stored: Any, settings: FiguresConfig) -> list[Path]:
+    """With ``machine=``: the points under that card's limits, as a table and a figure."""
+    if stored.get("machine") is None:
+        return []
+    from roofexp.elsewhere import card_from, write_elsewhere
+
+    card = card_from(stored.machine)
+    return write_elsewhere(folder, points, card, settings) if card else []
 
 
 def report(folder: Path, points: list[Point]) -> Path | None:

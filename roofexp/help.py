@@ -18,12 +18,13 @@ USAGE = """roofexp measures kernels against the roofs of this machine.
 Choose by group=option:
 """
 
-NOT_CHOSEN = (".", "machine")  # machines are for `place --machine`
+NOT_CHOSEN = (".",)
 
 CLOSING = """
 Change any value by key=value: size=4096 device=cpu:2 fill=zeros kernel.params.tile=16 timing.budget_s=5
 
-Further commands, each with --help: python -m roofexp.doctor, .place, .count, .track
+Further commands, each with --help: python -m roofexp.doctor, .roofs, .place, .count, .report, .compare,
+.track
 Hydra's own options: python -m roofexp --hydra-help"""
 
 
