@@ -158,6 +158,14 @@ def throttled_share(extra: Mapping[str, Any]) -> float | None:
     return min(1.0, max(lost) / passed_s)
 
 
+def mean_power_w(extra: Mapping[str, Any]) -> float | None:
+    """By the energy counter; else NVML's own figure, which is a mean over up to a second, so not of a shorter time."""
+    counted_w, sampled_w, passed_s = (extra.get(name) for name in ("power_by_energy_w", "power_w", "sampled_s"))
+    if isinstance(counted_w, float):
+        return counted_w
+    return sampled_w if isinstance(sampled_w, float) and isinstance(passed_s, float) and passed_s >= 1.0 else None
+
+
 def _number(row: Row, key: str) -> float | None:
     value = row.get(key)
     return float(value) if isinstance(value, (int, float)) else None

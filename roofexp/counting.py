@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from roofexp.candidates import Candidate, Wish, candidate_of, gpu_points
+from roofexp.clocks.modes import find_roofs
 from roofexp.counters.catalogue import request, resolve
 from roofexp.counters.command import CLOCK_CONTROL, Command
 from roofexp.counters.counted import counted_point, tidy_table
@@ -193,10 +194,7 @@ def _architecture(machine: Machine | None) -> str | None:
 
 
 def _roofs_of(point: Point, sets: list[RoofSet]) -> RoofSet | None:
-    for found in sets:
-        if found.machine.machine_id == point.machine_id and found.clock_mode == point.clock_mode:
-            return found
-    return None
+    return find_roofs(sets, point.machine_id, point.clock_mode, point.clock.asked if point.clock else None)
 
 
 def _cache_folder(device: str) -> Path:

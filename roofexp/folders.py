@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib.resources
+import os
 from pathlib import Path
 
 from roofexp.errors import BadInputError
 
 PACKAGE = Path(str(importlib.resources.files("roofexp")))
+
+
+def cache_folder() -> Path:
+    """The user's own: compiled kernels, what ncu offers, journals of clocks that are held."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofexp"
 
 
 def conf_folder() -> Path:

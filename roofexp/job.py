@@ -13,12 +13,14 @@ from typing import Any
 import msgspec
 from omegaconf import DictConfig
 
+from roofexp.clocks.modes import asked_for, check_clock
+from roofexp.clocks.record import with_asked
 from roofexp.configuration import config_hash, kernel_of, plain
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.machine import RoofSet
 from roofexp.measure import Progress, Reply, Request
-from roofexp.point import Point, Traffic, read_point, write_atomically, write_point
+from roofexp.point import Clock, Point, Traffic, read_point, write_atomically, write_point
 from roofexp.roofline import PlacingSettings, least_time_s, model_traffic, place
 from roofexp.running import Running, running
 from roofexp.schema import CounterPhase
@@ -109,8 +111,10 @@ def _measure(config: DictConfig, where: Place, run: Running) -> tuple[Point, Rep
     point = _blank(values, where, run)
     try:
         kernel = kernel_of(values)
+        check_clock(values["clock"])
         session = session_for(values["device"], where.config_folders)
         machine = session.machine(where.sweep)
+        held = session.hold_clocks(values["clock"], run.display.say)
     except BadInputError as error:
         return msgspec.structs.replace(point, status="failed", reason_kind="bad input", reason=str(error)), None
     if session.fallback and not run.told_fallback:
@@ -127,11 +131,14 @@ def _measure(config: DictConfig, where: Place, run: Running) -> tuple[Point, Rep
     request = Request(kernel=kernel, timing=timing, cold=cold, seed=seed, clock=values["clock"])
     run.display.working(point.label)
     reply = session.run(request, _report(run, point.label, kernel, traffic, roofs))
+    clock, flags = with_asked(reply.clock, held, machine.nominal_hz)
+    reply = msgspec.structs.replace(reply, clock=clock, flags=[*reply.flags, *flags])
     return _record(msgspec.structs.replace(point, seed=seed), values, reply, traffic, roofs), reply
 
 
 def _blank(values: dict[str, Any], where: Place, run: Running) -> Point:
     """The record before anything was measured."""
+    asked = asked_for(values["clock"])
     return Point(
         point_id=uuid.uuid4().hex[:12],
         sweep_id=run.sweep_id,
@@ -147,6 +154,7 @@ def _blank(values: dict[str, Any], where: Place, run: Running) -> Point:
         cache_state=values["cache"]["state"],
         fill=values["fill"],
         expect=values["kernel"]["expect"],
+        clock=Clock(compute_hz=None, asked=asked) if asked else None,
         config_hash=config_hash(values),
         created=now(),
     )

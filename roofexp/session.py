@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roofexp.folders import kernel_roots
+import msgspec
+
+from roofexp.clocks.hold import ClockHold, Held, Target
+from roofexp.clocks.start import ncu_or_none, open_gpu
+from roofexp.folders import cache_folder, kernel_roots
 from roofexp.machine import Machine, RoofSet
 from roofexp.measure import Progress, Reply, Request
 from roofexp.roofs import Announce, RoofStore
 from roofexp.sweep import write_machine, write_roofs
 from roofexp.timing import TimingSettings
-from roofexp.worker import Worker
+from roofexp.worker import Worker, worker_environment
 
 
 class Session:
     """One device of one process."""
 
     def __init__(self, device: str, config_folders: list[Path]) -> None:
+        self._device = device
         self._worker = Worker(device, kernel_roots(config_folders))
         self._config_folders = config_folders
         self._stores: dict[str, RoofStore] = {}
         self._written: set[Path] = set()
+        self._clocks = ClockHold(cache_folder() / "clocks", open_gpu, ncu_or_none)
 
     def open(self) -> Machine:
         """Starts the worker. Raises BadInputError when the device asked for is not there."""
@@ -43,21 +50,35 @@ class Session:
         return self._worker.run(request, progress)
 
     def roofs(self, config: dict[str, Any], outputs: Path, sweep: Path, announce: Announce) -> RoofSet | None:
-        """The roofs for a point's precision and clock mode: from the store, or measured now."""
-        machine, mode = self.machine(sweep), config["clock"]["mode"]
+        """The roofs for a point's precision and clock mode: from the store, or measured now, with the clocks held as
+        for the point. Of a soak too they are short measurements."""
+        machine, mode = self.machine(sweep), self.hold_clocks(config["clock"], announce).roofs_mode
         if mode not in self._stores:
             store = RoofStore(outputs / "roofs", machine, mode, config["roofs"], self._config_folders)
             self._stores[mode] = store
             if store.saved_s:
                 announce(f"roofs of this machine are known: {store.saved_s:.0f} s saved")
-        timing = TimingSettings(**config["timing"])
+        timing = msgspec.structs.replace(TimingSettings(**config["timing"]), seconds=None)
         found = self._stores[mode].ensure(config["precision"]["name"], timing, self.run, announce)
         if found:
             write_roofs(sweep, found)
         return found
 
+    def hold_clocks(self, clock: Mapping[str, Any], say: Announce) -> Held:
+        """What the ``clock`` group asks for, held from now on until another one is asked for or the session stops."""
+        return self._clocks.ensure(clock, self._target, say)
+
+    def _target(self) -> Target:
+        self._worker.start()
+        return Target(
+            identity=self._worker.identity, worker_pid=self._worker.pid, environment=worker_environment(self._device)
+        )
+
     def stop(self) -> None:
-        self._worker.stop()
+        try:
+            self._worker.stop()
+        finally:
+            self._clocks.release()
 
 
 def config_folders(hydra: Any) -> list[Path]:

@@ -11,6 +11,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from roofexp.clocks.modes import check_clock
+from roofexp.clocks.start import give_back
 from roofexp.devices import parse_device
 from roofexp.errors import BadInputError
 from roofexp.explain import unknown_key
@@ -31,6 +33,9 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     if problem:
         raise BadInputError(problem)
     parse_device(str(config.device))  # refused here once instead of at every point
+    _check_clock(config)
+    for line in give_back():
+        print(line)
     _check_counters(config)
     gate = _read_gate(config)
     _make_writable(folder)
@@ -117,6 +122,24 @@ def _open_named_device(config: DictConfig) -> None:
         return
     if "BasicLauncher" in str(config.hydra.launcher.get("_target_")):
         session_for(str(config.device), config_folders(config.hydra)).open()
+
+
+def _check_clock(config: DictConfig) -> None:
+    """A share or a clock that makes no sense is refused before the first point. What is swept over is put in its place;
+    where the mode itself is swept, each point is checked alone."""
+    from itertools import product
+
+    swept = swept_values(config)
+    if "clock" in swept or "clock.mode" in swept:
+        return
+    clock = {str(key): value for key, value in OmegaConf.to_container(config.clock, enum_to_str=True).items()}  # type: ignore[union-attr]
+    names = [name for name in ("duty", "period_s", "mhz") if swept.get(f"clock.{name}")]
+    for values in product(*(swept[f"clock.{name}"] for name in names)):
+        given = dict(zip(names, values, strict=True))
+        try:
+            check_clock({**clock, **{name: float(value) for name, value in given.items()}})
+        except ValueError:  # not a number: the types of the configuration refuse it
+            continue
 
 
 def _check_counters(config: DictConfig) -> None:

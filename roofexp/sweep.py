@@ -16,6 +16,7 @@ import msgspec
 import yaml
 
 from roofexp import __version__
+from roofexp.clock_facts import mean_power_w, throttled_share
 from roofexp.folders import PACKAGE
 from roofexp.machine import Machine, RoofSet
 from roofexp.point import Point, read_points, write_atomically, write_json
@@ -165,11 +166,29 @@ def point_row(point: Point) -> dict[str, Any]:
         "cause": place.cause if place else None,
         "next_move": place.next_move if place else None,
         "ridge_flop_per_byte": place.ridge_flop_per_byte if place else None,
-        "compute_hz": point.clock.compute_hz if point.clock else None,
+        **clock_columns(point),
         **counted_columns(point),
         "error": point.check.error if point.check else None,
         "flags": "; ".join(flag.name for flag in point.flags) or None,
         **{f"param.{key}": value for key, value in point.params.items()},
+    }
+
+
+def clock_columns(point: Point) -> dict[str, Any]:
+    """What was asked of the clocks and what was held; power and energy where the device counts them."""
+    clock, energy_j = point.clock, point.joules
+    extra = clock.extra if clock else {}
+    return {
+        "compute_hz": clock.compute_hz if clock else None,
+        "nvml_sm_hz": extra.get("nvml_sm_hz"),
+        "clock_asked": clock.asked if clock else None,
+        "clocks_locked": extra.get("clocks_locked"),
+        "duty_held": extra.get("duty_held"),
+        "throttled_share": throttled_share(extra),
+        "power_w": mean_power_w(extra),
+        "energy_per_launch_j": energy_j,
+        "flop_per_j": point.work.flops / energy_j if energy_j and point.work and point.work.flops else None,
+        "soak_s": extra.get("soak_s"),
     }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from roofexp.errors import BadInputError
-from roofexp.folders import PACKAGE, kernels_folder
+from roofexp.folders import PACKAGE, cache_folder, kernels_folder
 from roofexp.machine import Machine
 from roofexp.measure import Bench, Progress, Reply, Request
 
@@ -39,7 +39,12 @@ class Worker:
         self._log: Any = None
         self.machine: Machine | None = None
         self.fallback: str | None = None  # why device=auto did not take the GPU
+        self.identity: dict[str, str] = {}  # what the driver's library finds the device by; kept out of records
         self.starts = 0
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
 
     def start(self) -> Machine:
         """Raises BadInputError when the device asked for is not there."""
@@ -61,7 +66,7 @@ class Worker:
         if isinstance(hello, Reply):
             self.stop()
             raise BadInputError(hello.reason or "the worker did not start")
-        self.machine, self.fallback = hello
+        self.machine, self.fallback, self.identity = hello
         assert self.machine
         return self.machine
 
@@ -111,7 +116,7 @@ class Worker:
             if kind == "progress":
                 progress(body)
             elif kind == "hello":
-                return msgspec.convert(body[0], Machine), body[1]
+                return msgspec.convert(body[0], Machine), body[1], body[2]
             else:
                 return msgspec.convert(body, Reply)
 
@@ -141,7 +146,7 @@ def worker_environment(device: str) -> dict[str, str]:
 
     kind, number = parse_device(device)
     threads = str(len(cores_in_use(number if kind == "cpu" else None)))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofexp"
+    cache = cache_folder()
     environment = dict(os.environ)
     # a job may run in another folder than the one that the program was started from
     paths = [str(PACKAGE.parent), *filter(None, [environment.get("PYTHONPATH")])]
@@ -181,7 +186,7 @@ def serve(pipe: Connection, device: str, roots: list[Path]) -> None:
 
     try:
         opened, fallback = open_device(device, roots)
-        send("hello", (opened.machine(), fallback))
+        send("hello", (opened.machine(), fallback, opened.identity()))
     except BadInputError as error:
         send("reply", Reply(status="failed", reason_kind="bad input", reason=str(error)))
         return

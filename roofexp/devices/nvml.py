@@ -72,6 +72,18 @@ class Nvml:
         except self._nvml.NVMLError:
             return None
 
+    def order(self, name: str, *arguments: Any) -> None:
+        """Tells NVML to change something: ``nvmlDevice<name>``. Raises RefusedError. For roofexp.clocks alone."""
+        from roofexp.clocks.refused import RefusedError, refused
+
+        function = getattr(self._nvml, f"nvmlDevice{name}", None)
+        if function is None:
+            raise RefusedError(f"this NVML has no {name}; install a newer nvidia-ml-py")
+        try:
+            function(self._handle, *arguments)
+        except self._nvml.NVMLError as error:
+            raise refused(error) from error
+
     def driver(self) -> str | None:
         try:
             return str(self._nvml.nvmlSystemGetDriverVersion())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofexp.point import Counted, Point
+from roofexp.sweep import clock_columns
 from roofexp.tracking.run import is_finite
 
 
@@ -15,6 +16,8 @@ def point_values(point: Point) -> dict[str, float | None]:
         values |= {"work/flops": point.work.flops, "work/dram_bytes": point.work.dram_bytes}
     if point.status == "ok" or point.timing is not None:
         values |= _timed_values(point) | _placed_values(point)
+    if point.clock is not None:
+        values |= _clock_values(point)
     if point.counted is not None and point.counted.unavailable is None:
         values |= _counted_values(point, point.counted)
     if point.status == "ok" or point.check is not None:
@@ -36,6 +39,20 @@ def _timed_values(point: Point) -> dict[str, float | None]:
         "time/samples": timing.samples if timing else None,
         "clock/core_hz" if point.device == "cpu" else "clock/sm_hz": clock.compute_hz if clock else None,
     }
+
+
+def _clock_values(point: Point) -> dict[str, float | None]:
+    """Power, energy and lost time: what a device does not count is no gap of the point."""
+    columns = clock_columns(point)
+    values = {
+        "clock/nvml_sm_hz": columns["nvml_sm_hz"],
+        "clock/duty_held": columns["duty_held"],
+        "clock/throttled_share": columns["throttled_share"],
+        "energy/power_w": columns["power_w"],
+        "energy/per_launch_j": columns["energy_per_launch_j"],
+        "energy/flop_per_j": columns["flop_per_j"],
+    }
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _counted_values(point: Point, counted: Counted) -> dict[str, float | None]:

@@ -56,7 +56,8 @@ def point_name(point: Point) -> str:
     """gemm-1024-fp32, and what else sets the point apart from the ordinary: hot, a clock mode, swept parameters."""
     parts = [point.kernel, str(point.size), point.precision]
     parts += [point.cache_state] if point.cache_state != "cold" else []
-    parts += [point.clock_mode] if point.clock_mode != "observe" else []
+    asked = point.clock.asked if point.clock else None
+    parts += [(asked or point.clock_mode).replace(" ", "-")] if point.clock_mode != "observe" else []
     swept = (re.match(r"\+{0,2}kernel\.(?:params|scalars)\.(\w+)=(.+)", text) for text in point.overrides)
     return "-".join(parts + [f"{found[1]}{found[2]}" for found in swept if found])
 
@@ -68,6 +69,7 @@ def _point_params(point: Point, machine: str | None) -> dict[str, Any]:
         "size": point.size,
         "precision": point.precision,
         "clock_mode": point.clock_mode,
+        "clock_asked": point.clock.asked if point.clock else None,
         "cache_state": point.cache_state,
         "fill": point.fill,
         "device": point.device,
