@@ -171,7 +171,7 @@ def _together(found: Sequence[Difference], floor: float) -> list[str]:
 
 
 def _disturbed(found: Sequence[Difference]) -> list[str]:
-    signs = (DISTURBED, "clock moved", "throttled")
+    signs = (*DISTURBED, "clock moved", "throttled")
     marked = [each for each in found if any(flag.startswith(signs) for flag in (*each.a.flags, *each.b.flags))]
     if not marked:
         return []

@@ -12,13 +12,14 @@ from roofexp.compare.significance import Change, Estimate, change, combined
 from roofexp.point import Point
 
 COMPUTE = ("compute-bound", "on the compute roof")
-DISTURBED = "machine not quiet"  # the flag of a point beside which other programs ran
+ENOUGH = 5  # independent samples; more make a spread matter less
+DISTURBED = ("machine not quiet", "too short")  # flags of times that other programs or the timer took part in
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """``floor``: by how much two runs of the same thing may differ, relative; ``disturbed_floor``: where other programs
-    ran meanwhile. ``measured_floor``: from repeated runs, which then replaces guessing from the spread of the samples.
-    ``level``: the chance of one false change among all points."""
+    """``floor``: by how much two runs of the same thing may differ, relative; ``disturbed_floor``: where a flag says
+    that they were disturbed. ``measured_floor``: from repeated runs, which then replaces guessing from the spread of
+    the samples. ``level``: the chance of one false change among all points."""
 
     floor: float = 0.01
     disturbed_floor: float = 0.05
@@ -63,12 +64,21 @@ def _of_runs(points: list[Point], side: Side) -> tuple[Estimate, Point]:
 
 
 def _floor(a: Estimate, b: Estimate, pair: Pair, settings: Settings) -> float:
-    """As given; more where the samples of a run spread further, or other programs ran, and no repeated runs say how
-    little that means: what moves samples within a run moves whole runs too."""
+    """As given; more where a flag says that the time is not to be trusted, or few samples spread far, and no repeated
+    runs say how little that means: what moves samples within a run moves whole runs too, and a short run has not seen
+    all of it."""
     if settings.measured_floor is not None:
         return settings.least_floor
-    disturbed = any(flag.name == DISTURBED for point in (*pair.a, *pair.b) for flag in point.flags)
-    return max(settings.floor, a.spread or 0.0, b.spread or 0.0, settings.disturbed_floor if disturbed else 0.0)
+    least = max(settings.floor, _unseen(a), _unseen(b))
+    if any(flag.name in DISTURBED for point in (*pair.a, *pair.b) for flag in point.flags):
+        least = max(least, settings.disturbed_floor, a.quartiles or 0.0, b.quartiles or 0.0)
+    return least
+
+
+def _unseen(time: Estimate) -> float:
+    """The spread of the samples where there are up to ENOUGH independent ones, then less with the root of their
+    number."""
+    return (time.spread or 0.0) * min(1.0, math.sqrt(ENOUGH / time.independent))
 
 
 def _cycles(a: Point, b: Point, time_a: Estimate, time_b: Estimate, floor: float) -> Change | None:

@@ -27,8 +27,10 @@ from roofexp.statistics import median, quantile
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A median time and how well it is known. ``error`` and ``spread`` are relative to the median.
 
-    ``independent`` is the number of samples that would say as much if they were independent; ``spread`` the distance
-    between the quartiles of the samples (None: unknown).
+    ``independent`` is the number of samples that would say as much if they were independent; ``spread`` how far
+    they scatter (None: unknown): twice the distance from the lower quartile to the median, because what disturbs a
+    launch only ever delays it, and moves the upper quartile long before the median.
+    ``quartiles`` is the distance between both.
     """
 
     median_s: float
@@ -36,6 +38,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     independent: float
     samples: int
     spread: float | None = None
+    quartiles: float | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +64,14 @@ def estimate(time_s: Sequence[float]) -> Estimate:
     middle = median(ordered)
     inflation = autocorrelation_time([float(value <= middle) for value in time_s])
     error = math.hypot(_median_error(ordered) * math.sqrt(inflation), _resolution(ordered) / math.sqrt(12))
-    spread = quantile(ordered, 0.75) - quantile(ordered, 0.25)
+    spread = 2 * (middle - quantile(ordered, 0.25))
     return Estimate(
         median_s=middle,
         error=error / middle,
         independent=max(len(ordered) / inflation, 1.0),
         samples=len(ordered),
         spread=spread / middle,
+        quartiles=(quantile(ordered, 0.75) - quantile(ordered, 0.25)) / middle,
     )
 
 
@@ -177,13 +181,13 @@ def combined(estimates: Sequence[Estimate]) -> Estimate:
     centre = sum(logs) / count
     between = math.sqrt(sum((value - centre) ** 2 for value in logs) / (count - 1) / count)
     within = math.sqrt(sum(each.error**2 for each in estimates)) / count
-    spreads = [each.spread for each in estimates if each.spread is not None]
     return Estimate(
         median_s=math.exp(median(sorted(logs))),
         error=max(between, within),
         independent=count if between >= within else sum(each.independent for each in estimates),
         samples=sum(each.samples for each in estimates),
-        spread=max(spreads, default=None),
+        spread=max((each.spread for each in estimates if each.spread is not None), default=None),
+        quartiles=max((each.quartiles for each in estimates if each.quartiles is not None), default=None),
     )
 
 

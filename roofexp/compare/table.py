@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from roofexp.compare.comparison import Comparison, Unmatched
@@ -55,8 +56,18 @@ def rows_of(comparison: Comparison, every: bool) -> list[Difference]:
     return [*rows, *_largest_first(comparison.with_verdict("unchanged"))] if every else rows
 
 
+def importance(difference: Difference) -> tuple[int, float]:
+    """Sorts changes before what the clock did, that before what is unresolved, and unchanged ones last."""
+    groups = (
+        ("slower", "faster", "slower in cycles", "faster in cycles"),
+        ("slower by the clock", "faster by the clock"),
+    )
+    group = next((i for i, names in enumerate(groups) if difference.verdict in names), 2)
+    return group + (difference.verdict == "unchanged"), -abs(math.log(difference.time_ratio))
+
+
 def _largest_first(differences: list[Difference]) -> list[Difference]:
-    return sorted(differences, key=lambda each: -abs(each.time_ratio - 1))
+    return sorted(differences, key=importance)
 
 
 def verdict_line(comparison: Comparison) -> str:
@@ -84,7 +95,7 @@ def closing(comparison: Comparison, every: bool = False) -> list[str]:
 def test_line(comparison: Comparison) -> str:
     """What "changed" means here."""
     source = "measured from repeated runs" if comparison.measured_floor is not None else "assumed; --repeats tells"
-    points = ", more where samples spread or the machine was not quiet" if comparison.measured_floor is None else ""
+    points = ", more where few samples spread far or a point is flagged" if comparison.measured_floor is None else ""
     return (
         f"changed: by more than {percent(comparison.floor)} ({source}){points}; "
         f"{percent(comparison.level)} chance of one false change in all {comparison.tests} tests (Holm)"

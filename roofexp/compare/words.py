@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from roofexp.compare.reading import Reading, clock_hz
 from roofexp.point import Point
-from roofexp.units import engineering, percent
+from roofexp.units import engineering, percent, plain, size_name
 
 CLOCK_MOVED = 0.005  # less is not worth a word
 
@@ -24,7 +24,10 @@ def message(verdict: str, reading: Reading, reach: float) -> str:
         return f"equal in time, {cycles} cycles: {clock or 'the clock moved'}"
     if verdict == "unchanged" or not clock:
         return ""
-    return f"{clock}; in cycles {cycles}" if cycles else clock
+    if cycles:
+        return f"{clock}; in cycles {cycles}"
+    memory = all(point.placement and "bandwidth" in point.placement.bound for point in (reading.a, reading.b))
+    return f"{clock}, but memory binds" if memory else clock
 
 
 def clock_words(a: Point, b: Point) -> str:
@@ -37,13 +40,20 @@ def clock_words(a: Point, b: Point) -> str:
 
 
 def signed(share: float) -> str:
-    """``+3.1 %``, ``-0.4 %``."""
-    return ("+" if share >= 0 else "-") + percent(abs(share))
+    """``+3.1 %``, ``-0.4 %``, ``-45 %``; from tenfold on ``×12``."""
+    if not math.isfinite(share):
+        return "unknown"
+    if share >= 9:
+        return f"×{plain(1 + share)}"
+    if abs(share) < 0.0005:
+        return "0.0 %"
+    return f"{100 * share:+.{1 if abs(share) < 0.0995 else 0}f} %"
 
 
 def label(point: Point, varying: set[str]) -> str:
     """Kernel, size, precision, and what else is out of the ordinary; ``varying``: the parameters worth naming."""
-    words = [point.label, *(f"{key}={value}" for key, value in sorted(point.params.items()) if key in varying)]
+    name = [point.kernel, size_name(point.size), point.precision]
+    words = [*name, *(f"{key}={value}" for key, value in sorted(point.params.items()) if key in varying)]
     ordinary = {"cold", "observe", "normal"}
     return " ".join([*words, *(w for w in (point.cache_state, point.clock_mode, point.fill) if w not in ordinary)])
 
