@@ -24,7 +24,7 @@ CLOSING = """
 Change any value by key=value: size=4096 device=cpu:2 fill=zeros kernel.params.tile=16 timing.budget_s=5
 
 Further commands, each with --help: python -m roofexp.doctor, .roofs, .place, .count, .report, .compare,
-.track
+.gate, .track
 Hydra's own options: python -m roofexp --hydra-help"""
 
 
