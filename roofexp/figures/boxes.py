@@ -84,6 +84,24 @@ class Box(NamedTuple):
         part = turned.clipped((-self.half_width, self.half_width), (-self.half_height, self.half_height))
         return part is not None
 
+    def crossed_by_each(self, lines: Points) -> NDArray[numpy.bool_]:
+        """The same for many lines (n x 4: both ends)."""
+        turn = math.radians(self.angle)
+        dx, dy = lines[:, 0::2] - self.x, lines[:, 1::2] - self.y
+        x, y = dx * math.cos(turn) + dy * math.sin(turn), dy * math.cos(turn) - dx * math.sin(turn)
+        first, last = numpy.zeros(len(lines)), numpy.ones(len(lines))
+        outside = numpy.zeros(len(lines), dtype=bool)
+        for along, half in ((x, self.half_width), (y, self.half_height)):
+            step = along[:, 1] - along[:, 0]
+            level = step == 0
+            outside |= level & (abs(along[:, 0]) > half)
+            safe = numpy.where(level, 1.0, step)
+            near, far = (-half - along[:, 0]) / safe, (half - along[:, 0]) / safe
+            first = numpy.where(level, first, numpy.maximum(first, numpy.minimum(near, far)))
+            last = numpy.where(level, last, numpy.minimum(last, numpy.maximum(near, far)))
+        crossed: NDArray[numpy.bool_] = ~outside & (first <= last)
+        return crossed
+
     def holds(self, points: Points) -> int:
         """How many of the points lie inside."""
         if not len(points):

@@ -10,7 +10,7 @@ from roofexp.figures.arch import Arch, arch_line
 from roofexp.figures.boxes import Segment
 from roofexp.figures.choice import worth_naming
 from roofexp.figures.fills import draw_fills, fill_groups
-from roofexp.figures.frame import Labels, highest, lowest, measured, precisions, prepared
+from roofexp.figures.frame import Labels, highest, lowest, measured, precisions, prepared, records
 from roofexp.figures.labels import Ground
 from roofexp.figures.limits import Decades, Plane
 from roofexp.figures.page import Page
@@ -121,7 +121,7 @@ class _Energy:
 
     def _draw_plane(self, axes: Axes, plane: Plane, table: Table) -> None:
         places = self._draw_points(axes, self.on_plane, "intensity_flop_per_byte", "flop_per_j", table)
-        ground = Ground(axes, places, self.mark_pt)
+        ground = Ground(axes, places, self.mark_pt, spread=len(self.known) <= marks.CROWD)
         for each in self._iso_power(plane):
             words_there = [f"{each.precision} roofs at {engineering(each.watts, 'W')}", f"{each.precision} at limit"]
             self._curve(ground, each.path, "iso-power", words_there, (0, (4, 2.5)), table)
@@ -161,16 +161,16 @@ class _Energy:
         ground.axes.plot(x, y, linestyle=dashes, zorder=2, **look)
         table.line(kind, texts[0], [{"intensity_flop_per_byte": a, "flop_per_j": b} for a, b in path])
         parts = [ground.segment((a[0], b[0]), (a[1], b[1])) for a, b in itertools.pairwise(path)]
-        parts = [part for part in parts if part.length > 0]
+        parts = _straight([part for part in parts if part.length > 0])
         ground.lines += [(part, 2.0) for part in parts]
         small = {"fontsize": 0.85 * self.font, "color": style.FADED, "label": "curve-label", "zorder": 3}
-        any(ground.write_along(each, texts, 1.0, **small) for each in _straight(parts))
+        any(ground.write_along(each, texts, 1.0, **small) for each in parts[:4])
 
     def _draw_points(self, axes: Axes, rows: DataFrame, x: str | list[float], y: str, table: Table) -> Path:
         across = rows[x].tolist() if isinstance(x, str) else x
         places = list(zip(across, rows[y].tolist(), strict=True))
         crowded = len(self.known) > marks.CROWD
-        for (_, row), place in zip(rows.iterrows(), places, strict=True):
+        for row, place in zip(records(rows), places, strict=True):
             marks.draw_mark(axes, *place, row, self.colours[row["kernel"]], self.mark_pt, crowded)
             vertex = {"intensity_flop_per_byte": row["intensity_flop_per_byte"], y: row[y], "power_w": row["power_w"]}
             table.point(row, vertex, fill=row["fill"], held_by=row["held_by"])
@@ -195,7 +195,7 @@ class _Energy:
         order = self.in_strip.sort_values(["kernel", "size"], kind="stable")
         slots = [(i + 0.5) / len(order) for i in range(len(order))]
         places = self._draw_points(axes, order, slots, "byte_per_j", table)
-        self._name(Ground(axes, places, self.mark_pt), order, places)
+        self._name(Ground(axes, places, self.mark_pt, spread=len(self.known) <= marks.CROWD), order, places)
 
     def _draw_power(self, page: Page, drawing: Drawing, place: Place, x: Decades, table: Table) -> None:
         """Watts below the plane, from zero; the power limit as a line."""
@@ -205,11 +205,10 @@ class _Energy:
         axes.set(yscale="linear", ylim=(0, top), ylabel="W")
         finish(axes, "right" if len(self.in_strip) else "left")
         crowded = len(self.known) > marks.CROWD
-        for _, row in rows.iterrows():
-            plain_row = row.copy()
-            plain_row[["gid", "flags"]] = [f"power-{row['gid']}", ""]
+        for row in records(rows):
+            unflagged = {**row, "gid": f"power-{row['gid']}", "flags": ""}
             at = (row["intensity_flop_per_byte"], row["power_w"])
-            marks.draw_mark(axes, *at, plain_row, self.colours[row["kernel"]], 0.8 * self.mark_pt, crowded)
+            marks.draw_mark(axes, *at, unflagged, self.colours[row["kernel"]], 0.8 * self.mark_pt, crowded)
         if self.limit_w:
             axes.axhline(self.limit_w, color=style.CEILING, linestyle=(0, (4, 2.5)), linewidth=0.12 * self.font)
             ground = Ground(axes, [], self.mark_pt, spread=False)
@@ -242,7 +241,7 @@ def _straight(parts: list[Segment]) -> list[Segment]:
             joined[-1] = joined[-1]._replace(x1=part.x1, y1=part.y1)
         else:
             joined.append(part)
-    return sorted(joined, key=lambda part: -part.length)[:4]
+    return sorted(joined, key=lambda part: -part.length)
 
 
 def _power_limit(roofs: RoofSet | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from roofexp.figures.style import in_precision_order, joined, shortened
 from roofexp.units import engineering, percent, plain, size_name, span
@@ -11,6 +11,7 @@ from roofexp.units import engineering, percent, plain, size_name, span
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+Row: TypeAlias = "Series[Any] | dict[str, Any]"  # one point
 COUNTED_LEVELS = ("dram", "l2", "l1", "shared")
 NUMBERS = [
     "size",
@@ -60,6 +61,11 @@ TEXTS = [
 
 
 OTHERS = ("varying_params", "implementation", "cache_state", "held_by", "fill")  # what tells points of a size apart
+
+
+def records(frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows as plain mappings: a thousand of them are read ten times as fast as pandas' own."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 class Held(NamedTuple):
@@ -167,7 +173,7 @@ class Labels:
         return bool(self.varying.get(name, {}).get(row["kernel"], False))
 
 
-def hover(row: Series[Any]) -> str:
+def hover(row: Row) -> str:
     """Everything a reader may ask of one mark, a line each."""
     how = [row["implementation"], row["params"], row["cache_state"], row["held_by"], row["fill"]]
     size = f"{size_name(row['size'])} " if row["size"] > 0 else ""  # a profiler's report knows no sizes

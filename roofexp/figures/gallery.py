@@ -44,7 +44,11 @@ def draw_all(
     ``points``: the rows of points.csv. ``latency_share``: as placing.far_below. A figure that cannot be drawn or
     written is logged and left out.
     """
-    wanted = [*_of_groups(points, roof_sets, settings, latency_share), *_of_models(points, roof_sets, settings)]
+    wanted = [
+        *_of_groups(points, roof_sets, settings, latency_share),
+        *_of_models(points, roof_sets, settings),
+        *_of_soaks(sweep_folder, points, roof_sets, settings),
+    ]
     return [path for stem, draw in wanted for path in _written(sweep_folder / "figures" / stem, draw)]
 
 
@@ -88,6 +92,32 @@ def _of_models(points: DataFrame, roof_sets: Sequence[RoofSet], settings: Figure
         own = [roofs for roofs in roof_sets if roofs.machine.machine_id in model]
         ending = f"_{names[model[0]]}" if len(models) > 1 else ""
         yield f"ridge_shift{ending}", partial(draw_ridge_shift, rows, own, settings)
+
+
+def _of_soaks(
+    sweep_folder: Path, points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig
+) -> Iterator[tuple[str, Draw]]:
+    """One of each point that was measured without a pause from an idle start, from the point's own files."""
+    if "soak_s" not in points or not (points["soak_s"] > 0).any():
+        return
+    from roofexp.archive import read_sweep_points, read_tables
+    from roofexp.clocks.modes import find_roofs
+    from roofexp.figures.soak import draw_soak
+    from roofexp.sweep import read_machines
+
+    soaks = [p for p in read_sweep_points(sweep_folder) if p.clock is not None and p.clock.extra.get("soak_s")]
+    samples, clocks = (read_tables(sweep_folder, kind) for kind in ("samples", "clocks"))
+    machines = read_machines(sweep_folder)
+    for point in soaks:
+        rows = samples.get(point.job, []), clocks.get(point.job, [])
+        asked = point.clock.asked if point.clock else None
+        roofs = find_roofs(roof_sets, point.machine_id, point.clock_mode, asked)
+        name = re.sub(r"[^\w.]+", "_", point.label)
+        ending = f"_{point.job}" if sum(each.label == point.label for each in soaks) > 1 else ""
+        yield (
+            f"soak_{name}{ending}",
+            partial(draw_soak, point, *rows, machines.get(str(point.machine_id)), roofs, settings),
+        )
 
 
 def machine_short(name: str) -> str:

@@ -36,6 +36,7 @@ class Ground:
         self.mark = 0.7 * mark_pt * self.pixels_per_pt  # corners and rings reach past half the size
         self.marks = axes.transData.transform(_array(marks)) if marks else _array([])
         self.lines: list[tuple[Segment, float]] = []  # with what it costs to write across
+        self._known: tuple[int, Any] = (0, None)  # the lines as numbers, made anew when some were added
         self.leaders: list[Segment] = []
         self.taken: list[Box] = []
         room = axes.get_window_extent()
@@ -137,10 +138,20 @@ class Ground:
 
     def _covered(self, box: Box, own: Segment | None = None) -> float:
         """What words in a box would cover: marks weigh most, then leaders, then lines."""
-        lines = sum(weight for line, weight in self.lines if line is not own and box.crossed_by(line))
+        lines = self._weight_crossed(box) - sum(w for line, w in self.lines if line is own and box.crossed_by(line))
         leaders = sum(box.crossed_by(line) for line in self.leaders)
         marks = box.grown(self.mark).holds(self.marks)
         return COVERS_MARK * marks + CROSSES_LEADER * leaders + lines
+
+    def _weight_crossed(self, box: Box) -> float:
+        import numpy
+
+        if not self.lines:
+            return 0.0
+        if self._known[0] != len(self.lines):
+            self._known = len(self.lines), numpy.array([(*line, weight) for line, weight in self.lines])
+        lines = self._known[1]
+        return float(lines[box.crossed_by_each(lines[:, :4]), 4].sum())
 
     def _put(self, artist: Text, box: Box) -> None:
         # kept in axes coordinates, so that it stands there at every resolution

@@ -118,4 +118,4 @@ def grid(axes: Axes) -> None:
 
 
 def _tick_text(value: float, prefixes: bool) -> str:
-    return plain(value) if (not prefixes and value < 5e3) or value < 1 else engineering(value)
+    return plain(value) if not prefixes and value < 5e3 else engineering(value)

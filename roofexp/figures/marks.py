@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roofexp.figures import style
-from roofexp.figures.frame import hover, precisions
+from roofexp.figures.frame import Row, hover, precisions, records
 from roofexp.schema import FiguresConfig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
     from roofexp.figures.drawing import Drawing
 
@@ -30,7 +30,7 @@ def size_pt(count: int, settings: FiguresConfig) -> float:
     return settings.font_pt * part * (1.0 if settings.width_mm >= style.NARROW_MM else 0.75)
 
 
-def draw_mark(axes: Axes, x: float, y: float, row: Series[Any], colour: str, size: float, crowded: bool) -> None:
+def draw_mark(axes: Axes, x: float, y: float, row: Row, colour: str, size: float, crowded: bool) -> None:
     """One artist for each point, so that its group in the SVG can carry the hover text."""
     inside = colour if row["traffic_source"] == "counted" else "none" if crowded else "white"
     edge, alpha = (0.14 * size, 0.55) if crowded else (0.2 * size, 1.0)
@@ -51,7 +51,7 @@ def put(axes: Axes, x: float, y: float, marker: str, **look: Any) -> None:
 
 
 def add_hover(drawing: Drawing, frame: DataFrame) -> None:
-    for _, row in frame.iterrows():
+    for row in records(frame):
         drawing.hover[row["gid"]] = hover(row)
 
 

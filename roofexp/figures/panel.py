@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofexp.figures import limits, marks, style
 from roofexp.figures.bounds import BOUNDS, crossing_size
 from roofexp.figures.boxes import Segment
+from roofexp.figures.crossover import Crossover
+from roofexp.figures.frame import lowest, records
 from roofexp.figures.labels import Ground
+from roofexp.figures.regions import Region, crossover, regions
 from roofexp.figures.table import Table
 from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 DASHES: dict[str, Any] = {"launch_per_s": (0, (1, 1.6)), "bandwidth_per_s": (0, (5, 2)), "compute_per_s": "-"}
 FAR = 300.0  # times the roofs: a bound further up is left out
 SHADE = "#ececec"
+SLOW = 0.97  # of the highest clock of the panel: what held less is marked
 
 
 class Series(NamedTuple):
@@ -44,6 +48,25 @@ class Panel:
         self.crossing = crossing_size(best["size"].tolist(), best["share"].tolist(), latency_share)
         floors = (best["launch_per_s"] / best["roof_per_s"]).tolist()
         self.launch_meets_roof = crossing_size(best["size"].tolist(), floors, 1.0)
+        self.fit = crossover(best)
+        self.scale = 0.8  # of marks
+        self.slow = self._slow()
+
+    def _slow(self) -> DataFrame:
+        """Points that held a clock well below the highest of their panel: there the power limit bends the curve."""
+        clocks = self.rows["compute_hz"]
+        slow: DataFrame = self.rows[(clocks > 0) & (clocks < SLOW * clocks.max())]
+        return slow
+
+    @property
+    def latency_end(self) -> float | None:
+        """The size at which latency stops to bind: by the fit, or else by the share of the roofs; past the figure
+        where that is at none, None where it binds nowhere."""
+        if self.fit:
+            return self.fit.size
+        if self.crossing is not None:
+            return self.crossing
+        return float("inf") if self.always_below else self.launch_meets_roof
 
     @property
     def always_below(self) -> bool:
@@ -56,6 +79,8 @@ class Panel:
         share = percent(self.latency_share)
         if self.best.rows["share"].isna().all():
             return ""
+        if self.fit:
+            return f"latency-bound below size {fitted(self.fit.size)} ({interval(self.fit)})"
         if self.crossing is not None:
             return f"latency-bound below {about(self.crossing)}"
         if self.always_below:
@@ -67,18 +92,18 @@ class Panel:
         self._set_limits(axes, settings.font_pt)
         bounds = self._draw_bounds(axes, settings.font_pt, table)
         places = self._draw_points(axes, settings, colour, table)
-        ground = Ground(axes, places, self._mark_pt(settings), spread=False, plates=False)
+        ground = Ground(axes, places, self.mark_pt(settings), spread=False, plates=False)
         for series in self.series:
             path = _path(series.rows, "rate_per_s")
-            ground.lines += [(piece, 2.0) for piece in _pieces(ground, path[:: max(1, len(path) // 50)])]
-        pieces = {name: _pieces(ground, bounds[name]) for name in BOUNDS}
+            ground.lines += [(piece, 2.0) for piece in pieces_of(ground, path[:: max(1, len(path) // 50)])]
+        pieces = {name: pieces_of(ground, bounds[name]) for name in BOUNDS}
         ground.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
         self._draw_region(ground, settings.font_pt, table)
         self._write_bounds(ground, pieces, settings.font_pt)
         self._write_points(ground, settings.font_pt, most_labels)
 
-    def _mark_pt(self, settings: FiguresConfig) -> float:
-        return 0.8 * marks.size_pt(len(self.rows), settings)
+    def mark_pt(self, settings: FiguresConfig) -> float:
+        return self.scale * marks.size_pt(len(self.rows), settings)
 
     def _set_limits(self, axes: Axes, font_pt: float) -> None:
         """From positive values only: all measured rates, the roofs over them, and the low ends of the other bounds,
@@ -113,23 +138,49 @@ class Panel:
         return [name.split("_")[0] for name in BOUNDS if self.rows[name].min() > top]
 
     def _draw_region(self, ground: Ground, font_pt: float, table: Table) -> None:
-        """Shades where small sizes are latency-bound and names the size at which that ends."""
-        axes = ground.axes
-        end, words = self.crossing, [f"{percent(self.latency_share)} of its roof from {about(self.crossing)}"]
-        if end is None and not self.always_below:
-            end, words = self.launch_meets_roof, [f"launch floor meets roof at {about(self.launch_meets_roof)}"]
-        last = axes.get_xlim()[1] if self.always_below else end
-        if last is not None:
-            axes.axvspan(axes.get_xlim()[0], last, color=SHADE, linewidth=0, zorder=0, label="latency-bound")
+        """Shades where small sizes are latency-bound, names what binds after, and the sizes between."""
+        axes, end = ground.axes, self.latency_end
+        low, high = axes.get_xlim()
+        for region in regions(self.best.rows, end):
+            self._name_region(ground, region, font_pt)
         if end is None:
             return
+        axes.axvspan(low, min(end, high), color=SHADE, linewidth=0, zorder=0, label="latency-bound")
+        if self.fit:
+            axes.axvspan(self.fit.low, self.fit.high, color=style.INK, alpha=0.12, linewidth=0, zorder=1)
+        if end < high:
+            self._draw_end(ground, end, font_pt, table)
+
+    def _draw_end(self, ground: Ground, end: float, font_pt: float, table: Table) -> None:
+        axes = ground.axes
         axes.axvline(end, color=style.INK, linewidth=0.1 * font_pt, linestyle=(0, (4, 2)), zorder=1.9)
         look = {"fontsize": 0.85 * font_pt, "color": style.INK, "label": "crossover-label", "zorder": 3.4}
         upright = ground.segment((end, end), axes.get_ylim())
         ground.lines.append((upright, 1.0))
+        words = self._end_words(end)
         ground.write_along(upright, [*words, about(end)], 0.0, **look)
-        facts = {"panel": self.name, "share": self.latency_share if end == self.crossing else None}
+        facts: dict[str, Any] = {"panel": self.name, "share": self.latency_share if end == self.crossing else None}
+        if self.fit:
+            facts |= {"size_low": self.fit.low, "size_high": self.fit.high, "fitted_floor_s": self.fit.floor_s}
+            facts |= {"fitted_slowdown": self.fit.slowdown, "fit_scatter": self.fit.scatter}
         table.line("crossover", words[0], [{"size": end}], **facts)
+
+    def _end_words(self, end: float) -> list[str]:
+        if self.fit:
+            short = f"half floor: {fitted(end)}"
+            return [f"half of the time is the floor at size {fitted(end)} ({interval(self.fit)})", short]
+        if end == self.crossing:
+            return [f"{percent(self.latency_share)} of its roof from {about(end)}"]
+        return [f"launch floor meets roof at {about(end)}"]
+
+    def _name_region(self, ground: Ground, region: Region, font_pt: float) -> None:
+        """Its name at the top, in the middle of what is in sight of it, where it has room."""
+        low, high = ground.axes.get_xlim()
+        start, end = max(region.start or low, low), min(region.end or high, high)
+        level = ground.axes.get_ylim()[1] ** 0.985 * ground.axes.get_ylim()[0] ** 0.015
+        look = {"fontsize": 0.85 * font_pt, "color": style.FADED, "weight": "bold", "label": "region-label"}
+        if start < end:
+            ground.write_along(ground.segment((start, end), (level, level)), [region.binds], 0.5, zorder=3.4, **look)
 
     def _draw_bounds(self, axes: Axes, font_pt: float, table: Table) -> dict[str, Path]:
         """The bounds at every size measured, joined; the roof over the points is the thick one."""
@@ -148,7 +199,7 @@ class Panel:
         return paths
 
     def _draw_points(self, axes: Axes, settings: FiguresConfig, colour: str, table: Table) -> Path:
-        crowded, size = len(self.rows) > marks.CROWD, self._mark_pt(settings)
+        crowded, size = len(self.rows) > marks.CROWD, self.mark_pt(settings)
         places: Path = []
         for series in self.series:
             rows = series.rows
@@ -156,11 +207,19 @@ class Panel:
             bars = rows[(rows["rate_low_per_s"] > 0) & (rows["rate_high_per_s"] > 0)]
             ends = (bars["size"], bars["rate_low_per_s"], bars["rate_high_per_s"])
             axes.vlines(*ends, color=colour, linewidth=0.14 * settings.font_pt, zorder=3.2, alpha=0.7)
-            for _, row in rows.iterrows():
+            for row in records(rows):
                 marks.draw_mark(axes, row["size"], row["rate_per_s"], row, colour, size, crowded)
                 names = ("rate_per_s", "rate_low_per_s", "rate_high_per_s", *BOUNDS, "roof_per_s", "share")
-                table.point(row, {name: row[name] for name in names}, panel=self.name)
+                more = ("time_s", "time_p5_s", "time_p95_s", "compute_hz")
+                table.point(row, {name: row[name] for name in (*names, *more)}, panel=self.name)
                 places.append((row["size"], row["rate_per_s"]))
+        if len(self.slow):
+            look: dict[str, Any] = {"color": style.INK, "zorder": 5.5, "label": "slow", "linestyle": "none"}
+            lower = 1 / _lift(axes, 0.5 * self.mark_pt(settings) + 0.6 * settings.font_pt)
+            size = 0.45 * settings.font_pt
+            x, y = self.slow["size"], self.slow["rate_per_s"] * lower
+            axes.plot(x, y, "v", markersize=size, **look)
+            places += list(zip(x, y, strict=True))
         return places
 
     def _write_bounds(self, ground: Ground, pieces: dict[str, list[Segment]], font_pt: float) -> None:
@@ -190,9 +249,11 @@ class Panel:
         rows = self.best.rows[self.best.rows["share"] > 0]
         between = [rows.index[round(i * (len(rows) - 1) / most)] for i in range(1, most)] if len(rows) else []
         order = dict.fromkeys([*rows.index[-1:], *rows.index[:1], *between])
+        slowest = lowest(self.slow, "compute_hz").name if len(self.slow) else None
         for index in order if len(self.series) == 1 else []:
-            row = rows.loc[index]
-            wanted.append((row["size"], row["rate_per_s"], [percent(row["share"])]))
+            row, share = rows.loc[index], percent(rows["share"][index])
+            clock = f"{share} at {engineering(row['compute_hz'], 'Hz')}"
+            wanted.append((row["size"], row["rate_per_s"], [clock, share] if index == slowest else [share]))
         ground.write_beside(wanted[:most], fontsize=0.9 * font_pt, label="point-label", zorder=6)
 
 
@@ -203,6 +264,24 @@ def about(size: float | None) -> str:
 def rounded(size: float) -> str:
     """A size between those measured, to two digits."""
     return size_name(float(f"{size:.1e}"))
+
+
+def fitted(size: float) -> str:
+    """A size from a fit: three digits."""
+    return size_name(float(f"{size:.2e}"))
+
+
+def interval(fit: Crossover) -> str:
+    """``95 %: 690 – 750``, with enough digits to tell the ends apart."""
+    low, high = fitted(fit.low), fitted(fit.high)
+    return f"95 %: {low} – {high}" if low != high else f"95 %: {low}"
+
+
+def _lift(axes: Axes, points: float) -> float:
+    """The factor that lifts a mark by so many points on a log axis."""
+    low, high = axes.get_ylim()
+    height = axes.get_window_extent().height * 72 / axes.figure.dpi
+    return float((high / low) ** (points / height))
 
 
 def _series(rows: DataFrame) -> list[Series]:
@@ -221,7 +300,7 @@ def _path(rows: DataFrame, name: str) -> Path:
     return list(zip(known["size"].tolist(), known[name].tolist(), strict=True))
 
 
-def _pieces(ground: Ground, path: Path) -> list[Segment]:
+def pieces_of(ground: Ground, path: Path) -> list[Segment]:
     """The visible straight parts of a path, with neighbours of the same slope joined."""
     pieces: list[Segment] = []
     for first, last in itertools.pairwise(path):

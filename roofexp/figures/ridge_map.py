@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofexp.figures import limits, marks, style
 from roofexp.figures.badges import draw_badges
+from roofexp.figures.frame import records
 from roofexp.figures.labels import Ground
 from roofexp.figures.limits import Decades
 from roofexp.figures.plane_axes import finish
@@ -95,21 +96,21 @@ def _draw_kernels(
         axes.plot([each.intensity] * 2, [turn, top], linestyle=(0, (2, 1.5)), **look)
         if unit == 1.0:
             continue
-        for _, row in each.rows.iterrows():
+        for row in records(each.rows):
             if row["compute_hz"] > 0:
                 at = (row["intensity_flop_per_byte"], row["compute_hz"] * unit)
-                unnamed = row.copy()
-                unnamed["gid"] = f"map-{row['gid']}"
+                unnamed = {**row, "gid": f"map-{row['gid']}"}
                 marks.draw_mark(axes, *at, unnamed, colours[each.kernel], 0.55 * font, len(each.rows) > marks.CROWD)
                 places.append(at)
     return places
 
 
 def _name_sides(axes: Axes, font: float) -> None:
-    """A ridge moves to the right as the clock rises: left of its path bandwidth binds, right of it compute."""
-    look: dict[str, Any] = {"transform": axes.transAxes, "fontsize": 0.78 * font, "color": style.FADED}
-    axes.text(0.03, 0.97, "bandwidth-\nbound", va="top", label="side-label", **look)
-    axes.text(0.97, 0.03, "compute-\nbound", va="bottom", ha="right", label="side-label", **look)
+    """Left of the path bandwidth binds, right of it compute."""
+    width = axes.get_window_extent().width * 72 / axes.figure.dpi
+    texts = ("← bandwidth-bound    FLOP/B    compute-bound →", "← bandwidth    FLOP/B    compute →", "FLOP/B")
+    axes.set_xlabel(next((text for text in texts if style.text_width(text, 0.85 * font) < width), texts[-1]))
+    axes.xaxis.label.set_fontsize(0.85 * font)
 
 
 def _heading(ridges: Sequence[Ridge]) -> str:

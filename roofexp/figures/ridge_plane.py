@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofexp.figures import limits, marks, style
 from roofexp.figures.badges import draw_badges
+from roofexp.figures.frame import records
 from roofexp.figures.labels import Ground
 from roofexp.figures.limits import Plane
 from roofexp.figures.ridges import Crossing, Ridge, moved
@@ -68,7 +69,7 @@ def draw_ridge_plane(
         draw_badges(axes, at, [r.number for r in shown], font, (ROOT, ROOT), (-1.5, 1.5), filled)
     _name_kernels(ground, in_sight(kernels, ridges), font)
     for each in in_sight(kernels, ridges):
-        for _, row in each.rows.iterrows():
+        for row in records(each.rows):
             facts = {"what": each.name, "side": each.side, "clock_asked": row["held_by"]}
             table.point(
                 row,
@@ -154,7 +155,7 @@ def _draw_kernels(
         colour = colours[each.kernel]
         width = (0.16 if each.side == "both" else 0.08) * font
         axes.axvline(each.intensity, color=colour, linewidth=width, linestyle=(0, (1, 1.5)), zorder=1.6)
-        for _, row in each.rows.iterrows():
+        for row in records(each.rows):
             if low < row["flops_per_s"] < high:
                 at = (row["intensity_flop_per_byte"], row["flops_per_s"])
                 marks.draw_mark(axes, *at, row, colour, 0.8 * mark_pt, crowded)

@@ -124,7 +124,6 @@ class _RidgeShift:
                 set_map_limits(axes, each, self._stage_range(), width, self.font)
                 kernels = [kernel for kernel in self.kernels if kernel.precision == each[0].precision]
                 draw_ridge_map(axes, each, kernels[:MOST_KERNELS], self.colours, self.font, self.by_threads)
-                axes.set_xlabel("FLOP/B")
             self._label_stage(axes, first=i == 0)
             left += weight * part + gap
 

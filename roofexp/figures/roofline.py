@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from roofexp.figures import limits, marks, style, words
 from roofexp.figures.choice import worth_naming
-from roofexp.figures.frame import Labels, not_drawn, precisions, prepared, with_flops, without_flops
+from roofexp.figures.frame import Labels, not_drawn, precisions, prepared, records, with_flops, without_flops
 from roofexp.figures.labels import Ground
 from roofexp.figures.limits import Decades, Plane, decades_of
 from roofexp.figures.page import Page
@@ -88,6 +88,7 @@ class _Roofline:
             f"Not named for want of room: {style.joined(unnamed)}." if unnamed else "",
             words.traffic_note(self.drawn),
             words.flags_note(self.drawn),
+            words.names_note(len(self.drawn), self.settings.labels),
             not_drawn(self.frame),
         ]
         page = Page(self.settings, self.title, self.under, notes)
@@ -149,11 +150,11 @@ class _Roofline:
     def _draw_points(self, axes: Axes, rows: DataFrame, places: list[tuple[float, float]], table: Table) -> Ground:
         crowded = len(self.drawn) > marks.CROWD
         unit = "flops_per_s" if rows is self.on_plane else "bytes_per_s"
-        for (index, row), (x, y) in zip(rows.iterrows(), places, strict=True):
+        for index, row, (x, y) in zip(rows.index, records(rows), places, strict=True):
             marks.draw_mark(axes, x, y, row, self.colours[row["kernel"]], self.mark_pt, crowded)
             vertex = {"intensity_flop_per_byte": row["intensity_flop_per_byte"], unit: y}
             table.point(row, vertex, named=index in self.names)
-        return Ground(axes, places, self.mark_pt)
+        return Ground(axes, places, self.mark_pt, spread=not crowded)
 
     def _name(self, ground: Ground, rows: DataFrame, places: list[tuple[float, float]]) -> None:
         at = dict(zip(rows.index, places, strict=True))

@@ -8,9 +8,10 @@ from roofexp.figures import marks, style, words
 from roofexp.figures.bounds import with_bounds
 from roofexp.figures.frame import not_drawn, prepared, with_flops, without_flops
 from roofexp.figures.page import Page
-from roofexp.figures.panel import Panel, rounded
+from roofexp.figures.panel import SLOW, Panel, fitted, rounded
 from roofexp.figures.roof_lines import RoofLines
 from roofexp.figures.table import Table
+from roofexp.figures.time_panel import draw_times
 from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
 from roofexp.units import engineering, percent, size_name
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 PANEL_MM = 75  # the least width of a panel
 ROWS = 4  # of panels at most
+TIMED = 6  # panels up to which times are drawn below the rates
 LATENCY_SHARE = 0.30  # less than this share of the roofs is latency-bound, as in placing.far_below
 
 
@@ -100,18 +102,29 @@ def _draw(
     left, gap, heading = 5.0 * font, 5.6 * font, 1.6 * font if len(panels) > 1 else 0.0
     ticks, below = 2.4 * font, 3.3 * font
     width = (page.width - 2 * page.edge - left - 0.5 * font - (columns - 1) * gap) / columns
-    height = width * (0.55 if columns == 1 else 0.75)
-    drawing = page.make(rows * (height + heading) + (rows - 1) * ticks, below)
+    height = width * (0.5 if columns == 1 else 0.66)
+    timed = len(panels) <= TIMED
+    time_height = 0.55 * height if timed else 0.0
+    both = height + time_height + (0.8 * font if timed else 0.0)
+    drawing = page.make(rows * (both + heading) + (rows - 1) * ticks, below)
     colours = style.kernel_colours(panel.rows["kernel"].iloc[0] for panel in panels)
     table = Table()
     for i, panel in enumerate(panels):
         row, column = divmod(i, columns)
         x = page.edge + left + column * (width + gap)
-        y = (rows - 1 - row) * (height + heading + ticks)
-        axes = page.axes(drawing, x, y, width, height, label=f"panel {panel.name}")
+        y = (rows - 1 - row) * (both + heading + ticks)
+        axes = page.axes(drawing, x, y + both - height, width, height, label=f"panel {panel.name}")
         _head(axes, panel, len(panels) > 1, font)
-        axes.set_xlabel("Size" if i + columns >= len(panels) else "")
-        panel.draw(axes, settings, colours[panel.rows["kernel"].iloc[0]], _labels(settings, len(panels)), table)
+        colour = colours[panel.rows["kernel"].iloc[0]]
+        panel.scale = 0.8 if columns == 1 else 0.55
+        panel.draw(axes, settings, colour, _labels(settings, len(panels)), table)
+        lowest = axes
+        if timed:
+            axes.tick_params(labelbottom=False)
+            lowest = page.axes(drawing, x, y, width, time_height, label=f"times {panel.name}")
+            style.open_sides(lowest)
+            draw_times(lowest, axes, panel, settings, colour, table)
+        lowest.set_xlabel("Size" if i + columns >= len(panels) else "")
     marks.add_hover(drawing, drawn)
     drawing.table = table.frame()
     return drawing
@@ -134,7 +147,8 @@ def size_sweep_title(panels: list[Panel]) -> str:
         last = panel.best.rows.iloc[-1]
         end = f"{percent(last['share'])} of its roof at {size_name(last['size'])}" if last["share"] > 0 else ""
         return f"{style.shortened(panel.name, 40)}: {'; '.join(part for part in (panel.verdict, end) if part)}"
-    names = [f"{rounded(p.crossing)} ({style.shortened(p.name, 24)})" for p in panels if p.crossing]
+    ends = [(fitted(p.fit.size) if p.fit else rounded(p.crossing) if p.crossing else "", p.name) for p in panels]
+    names = [f"{end} ({style.shortened(name, 24)})" for end, name in ends if end]
     if names:
         return f"Latency-bound below size {style.joined(names, 4)}"
     return f"Rates of {len(panels)} kernels against size"
@@ -143,13 +157,18 @@ def size_sweep_title(panels: list[Panel]) -> str:
 def _bounds_note(panels: list[Panel], roofs: RoofSet | None) -> str:
     """What the lines, the bars and the shading are."""
     launch = roofs.launch() if roofs else None
-    shaded = any(panel.crossing or panel.always_below for panel in panels)
+    fits = any(panel.fit for panel in panels)
+    shaded = any(not panel.fit and (panel.crossing or panel.always_below) for panel in panels)
     share = percent(panels[0].latency_share)
+    slow = any(len(panel.slow) for panel in panels)
     parts = [
         "Thick: the smaller of compute roof and bandwidth × intensity" if roofs else "",
         "thin: compute roof; dashed: bandwidth" if roofs else "",
         f"dotted: all work in one launch floor ({engineering(launch.rate, 's')})" if launch else "",
         "bars: 5th to 95th percentile of the samples",
-        f"shaded: less than {share} of the roof" if shaded else "",
+        "shaded: more than half of the time is the floor of the fit t = floor + slowdown × roofs" if fits else "",
+        f"shaded{' elsewhere' if fits else ''}: less than {share} of the roof" if shaded else "",
+        f"▾: held a clock more than {percent(1 - SLOW)} below the highest" if slow else "",
+        "times are in the table" if len(panels) > TIMED else "",
     ]
     return f"{'; '.join(part for part in parts if part)}."

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofexp.figures import limits, marks, style, words
-from roofexp.figures.frame import OTHERS, highest, measured, prepared
+from roofexp.figures.frame import OTHERS, highest, measured, prepared, records
 from roofexp.figures.labels import Ground
 from roofexp.figures.page import Page
 from roofexp.figures.plane_axes import BELOW, SIDE, Place, log_axes
@@ -132,7 +132,7 @@ def _draw_series(axes: Axes, series: list[Series], settings: FiguresConfig, tabl
         x, y, colour = each.rows["working_set_bytes"], each.rows["rate"], colours[each.kernel]
         look: dict[str, Any] = {"linestyle": "-" if each.hot else (0, (4, 2)), "linewidth": 0.12 * settings.font_pt}
         axes.plot(x, y, color=colour, zorder=3, **look)
-        for _, row in each.rows.iterrows():
+        for row in records(each.rows):
             marks.draw_mark(axes, row["working_set_bytes"], row["rate"], row, colour, size, count > marks.CROWD)
             vertex = {"working_set_bytes": row["working_set_bytes"], "bytes_per_s": row["rate"]}
             table.point(row, vertex, series=" ".join(each.words), compute_hz=row["compute_hz"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
+
+    from roofexp.figures.frame import Row
 
 POINT_COLUMNS = [
     "job",
@@ -35,8 +37,8 @@ class Table:
         """A line of several vertices; each of them names its axes by column, e.g. ``flops_per_s``."""
         self.rows += [{"kind": kind, "name": name, **vertex, **facts} for vertex in vertices]
 
-    def point(self, row: Series[Any], vertex: dict[str, float], **facts: Any) -> None:
-        known = {name: row[name] for name in POINT_COLUMNS if name in row.index}
+    def point(self, row: Row, vertex: dict[str, float], **facts: Any) -> None:
+        known = {name: row[name] for name in POINT_COLUMNS if name in row}
         self.rows.append({"kind": "point", "name": row["gid"], **vertex, **known, **facts})
 
     def frame(self) -> DataFrame:

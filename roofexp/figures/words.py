@@ -78,6 +78,14 @@ def flags_note(drawn: DataFrame) -> str:
     return f"Ringed: flagged ({joined(names, 8)})." if names else ""
 
 
+def names_note(count: int, most: int) -> str:
+    return (
+        f"At most {most} of {count} points are named here, all of them in the SVG under the mouse."
+        if count > most
+        else ""
+    )
+
+
 def _several(placed: DataFrame, worst: Series[Any]) -> str:
     on_roof = placed["bound"].str.startswith("on the").sum()
     above = (placed["bound"] == "above a roof").sum()

@@ -1,0 +1,131 @@
+"""The course of a soak in quarter seconds: rate, running roof, clocks, power, temperature, event reasons."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from roofexp.clock_facts import seconds_with
+from roofexp.machine import RoofSet
+from roofexp.point import Point
+from roofexp.roofline import attainable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+WIDTH_S = 0.25
+QUIET = {"idle", "none", "applications_clocks_setting", "display_clock_setting"}  # reasons that hold nothing back
+MEANS = ("nvml_sm_hz", "power_w", "temperature_c")
+
+Row = Mapping[str, Any]
+
+
+class Course(NamedTuple):
+    """``table`` has a row for each step of time, unit in every column name; unknown is NaN."""
+
+    table: DataFrame
+    unit: str  # of the rate: FLOP/s, or B/s for a kernel without FLOPs
+    held_back: dict[str, list[tuple[float, float]]]  # by reason, from when to when (s)
+
+    @property
+    def rate(self) -> str:
+        return "flops_per_s" if self.unit == "FLOP/s" else "bytes_per_s"
+
+    def known(self, column: str) -> bool:
+        return column in self.table and bool((self.table[column] > 0).any())
+
+
+def course_of(point: Point, samples: Sequence[Row], clocks: Sequence[Row], roofs: RoofSet | None) -> Course | None:
+    """None for a point without work or samples. ``samples`` and ``clocks``: the rows of the point's own files."""
+    import pandas
+
+    if point.work is None or point.traffic is None or not samples:
+        return None
+    unit, work = ("FLOP/s", point.work.flops) if point.work.flops else ("B/s", point.traffic.bytes)
+    taken = [(float(row["at_s"]), float(row["time_s"]), int(row["launches"])) for row in samples]
+    read = [{key: _number(value) for key, value in row.items()} for row in clocks]
+    longest_s = max(time_s * launches for _, time_s, launches in taken)
+    width_s = max(WIDTH_S, 2 * longest_s)
+    end_s = max([taken[-1][0] + taken[-1][1] * taken[-1][2], *(row["at_s"] or 0.0 for row in read)])
+    steps = [_step(i * width_s, width_s, taken, read, work) for i in range(max(1, int(end_s / width_s)))]
+    table = pandas.DataFrame(steps).astype(float)
+    course = Course(table.rename(columns={"rate": "flops_per_s" if unit == "FLOP/s" else "bytes_per_s"}), unit, {})
+    held = table["compute_hz"].ffill().bfill()
+    if held.isna().all() and point.clock and point.clock.compute_hz:
+        held = held.fillna(point.clock.compute_hz)
+    course.table["attainable_per_s"] = [_attainable(point, roofs, hz if hz > 0 else None) for hz in held]
+    roof = course.table["attainable_per_s"].astype(float)
+    course.table["attainable_per_s"] = roof.where(course.table[course.rate] > 0)  # none over what did not run
+    reasons = {word for row in clocks for word in str(row.get("event_reasons") or "").split()} - QUIET
+    timed = [{"at_s": _number(row["at_s"]), "event_reasons": row.get("event_reasons") or None} for row in clocks]
+    for reason in sorted(reasons, key=lambda reason: -seconds_with(timed, reason)):
+        course.held_back[reason] = _spans(timed, reason)
+    return course
+
+
+def _step(start_s: float, width_s: float, taken: list[tuple[float, float, int]], read: Sequence[Row], work: int) -> Row:
+    """One row of the table. A lap's clock belongs to the time before it."""
+    end_s = start_s + width_s
+    within = [(time_s, launches) for at_s, time_s, launches in taken if start_s <= at_s < end_s]
+    rows = [row for row in read if start_s <= row["at_s"] < end_s]
+    laps = [row["compute_hz"] for row in read if start_s < row["at_s"] - width_s / 2 < end_s and row.get("compute_hz")]
+    seconds = sum(time_s * launches for time_s, launches in within)
+    step: dict[str, float | None] = {"at_s": start_s + width_s / 2}
+    step["rate"] = work * sum(launches for _, launches in within) / seconds if seconds else None
+    step["compute_hz"] = _mean(laps)
+    step |= {name: _mean([row[name] for row in rows if row.get(name) is not None]) for name in MEANS}
+    step["power_by_energy_w"] = _counted_power_w(rows)
+    last = rows[-1] if rows else {}
+    step |= {name: value for name, value in last.items() if name.startswith("throttled_")}
+    return step
+
+
+def _counted_power_w(rows: Sequence[Row]) -> float | None:
+    """Between the first and the last movement of the energy counter among these rows."""
+    known = [row for row in rows if row.get("energy_j") is not None]
+    moved = [later for earlier, later in itertools.pairwise(known) if later["energy_j"] != earlier["energy_j"]]
+    if len(moved) < 2:
+        return None
+    first, last = moved[0], moved[-1]
+    return float((last["energy_j"] - first["energy_j"]) / (last["at_s"] - first["at_s"]))
+
+
+def _attainable(point: Point, roofs: RoofSet | None, clock_hz: float | None) -> float | None:
+    """FLOP/s (B/s without FLOPs) under the roofs at this clock."""
+    assert point.work
+    assert point.traffic
+    bandwidth = roofs.bandwidth(point.traffic.level) if roofs else None
+    compute = roofs.compute(point.precision) if roofs else None
+    if bandwidth is None or (point.work.flops and compute is None):
+        return None
+    if not point.work.flops or compute is None:
+        return bandwidth.at(clock_hz)
+    if not point.traffic.bytes:
+        return compute.at(clock_hz)
+    return attainable(point.work.flops / point.traffic.bytes, compute.at(clock_hz), bandwidth.at(clock_hz))
+
+
+def _spans(rows: list[dict[str, Any]], reason: str) -> list[tuple[float, float]]:
+    """Joined stretches of rows with ``reason``; each row stands until the next."""
+    spans: list[tuple[float, float]] = []
+    known = [row for row in rows if row["at_s"] is not None and row["event_reasons"]]
+    for row, following in itertools.pairwise(known):
+        if reason not in row["event_reasons"].split():
+            continue
+        if spans and row["at_s"] - spans[-1][1] < WIDTH_S / 2:
+            spans[-1] = (spans[-1][0], following["at_s"])
+        else:
+            spans.append((row["at_s"], following["at_s"]))
+    return spans
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
