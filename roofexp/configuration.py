@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel, build_kernel
-from roofexp.schema import Config
+from roofexp.schema import KernelConfig, PrecisionConfig
 
 # What may change without the measurement being another one.
 NOT_MEASURED = (
@@ -57,7 +58,7 @@ def load_kernel(
 
     Checked against the same types as a composed configuration; raises BadInputError.
     """
-    root = OmegaConf.structured(Config)
+    root = OmegaConf.structured(_KernelAlone)
     root.kernel = OmegaConf.merge(root.kernel, _load(f"kernel/{name}", folders))
     root.precision = OmegaConf.merge(root.precision, _load(f"precision/{precision}", folders))
     root.size = root.kernel.size if size is None else size
@@ -73,6 +74,15 @@ def load_kernel(
     return build_kernel(
         {str(k): v for k, v in kernel.items()}, {str(k): v for k, v in described.items()}, root.size, fill
     )
+
+
+@dataclass
+class _KernelAlone:
+    """What a kernel's YAML may refer to; the whole configuration takes three times as long to build."""
+
+    kernel: KernelConfig = field(default_factory=KernelConfig)
+    precision: PrecisionConfig = field(default_factory=PrecisionConfig)
+    size: int = MISSING
 
 
 def explain(error: BaseException) -> str:

@@ -46,6 +46,7 @@ class RoofStore:
         self._fill = str(config.get("fill") or "normal")
         self._file = stored_file(folder, machine.machine_id, clock_mode, self._fill)
         self._version = code_version(config, config_folders)
+        self._built: dict[str, Kernel] = {}
         self.saved_s = 0.0  # what a stored set would have taken to measure
         self.set = self._stored() or self._empty()
 
@@ -112,7 +113,8 @@ class RoofStore:
     def _measure(self, missing: list[Benchmark], timing: TimingSettings, run: Run, announce: Announce) -> None:
         start = time.monotonic()
         outcomes: list[Outcome] = []
-        ahead = CompileAhead(self._machine, self.kernels(missing), self._config_folders)
+        on_gpu = self._machine.device == "cuda"
+        ahead = CompileAhead(self._machine, self.kernels(missing) if on_gpu else [], self._config_folders)
         try:
             for number, benchmark in enumerate(missing):
                 announce(f"roof {number + 1} of {len(missing)}: {benchmark.name}")
@@ -187,7 +189,9 @@ class RoofStore:
         )
 
     def _kernel(self, benchmark: Benchmark) -> Kernel:
-        return kernel_of(benchmark, self._machine, self._config_folders, self._fill)
+        if benchmark.name not in self._built:
+            self._built[benchmark.name] = kernel_of(benchmark, self._machine, self._config_folders, self._fill)
+        return self._built[benchmark.name]
 
     def kernels(self, benchmarks: Sequence[Benchmark]) -> list[tuple[Benchmark, Kernel]]:
         """Those that can be built; the others say why when it is their turn."""

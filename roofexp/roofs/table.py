@@ -12,9 +12,7 @@ LEVELS = ("dram", "l3", "l2", "l1", "shared")  # from far to near
 WIDTH_WITHOUT_TERMINAL = 160
 CAPTION = (
     "limit: units x rate per cycle x the clock that was held while measuring (DRAM: bus width x memory clock). "
-    "sheet: the card's data sheet, dense, at its boost clock. "
-    "A ceiling stands under its roof; its share is of that roof. "
-    "sustained: after seconds of load without a pause, and its share of the rate in bursts."
+    "sheet: the card's data sheet, dense, at its boost clock. of roof: of the roof that a ceiling stands under."
 )
 
 
@@ -26,6 +24,9 @@ def print_roofs(sets: Sequence[RoofSet], file: Any = None) -> None:
     console = terminal if terminal.is_terminal else Console(file=file, width=WIDTH_WITHOUT_TERMINAL)
     for roofs in sets:
         console.print(roofs_table(roofs))
+        loaded = load_table(roofs)
+        if loaded is not None:
+            console.print(loaded)
         for line in notes(roofs):
             console.print(line, markup=False, highlight=False)
     if len(sets) > 1:
@@ -41,16 +42,14 @@ def roofs_table(roofs: RoofSet) -> Any:
     fill = "" if roofs.fill == "normal" else f", operands {roofs.fill}"
     title = f"Roofs of {machine.name}{number} · clock mode {roofs.clock_mode}{fill}"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold")
-    columns = ["roof", "rate", f"per {unit} and cycle", "clock held", "limit", "of limit", "sheet", "of sheet"]
-    columns += ["sustained", "checks"]
-    shown = [column for column in columns if column != "sheet" or any(roof.sheet for roof in roofs.roofs)]
-    shown = [column for column in shown if column != "of sheet" or any(roof.sheet for roof in roofs.roofs)]
-    shown = [column for column in shown if column != "sustained" or any(roof.sustained for roof in roofs.roofs)]
-    for column in shown:
-        table.add_column(column, justify="left" if column in ("roof", "sustained", "checks") else "right")
+    known = any(roof.sheet for roof in roofs.roofs)
+    columns = ["roof", "rate", f"per {unit}, cycle", "clock held", "limit", "of limit"]
+    columns += [*(["sheet", "of sheet"] if known else []), "of roof", "checks"]
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("roof", "checks") else "right")
     for roof, above in in_order(roofs):
         cells = row(roof, above)
-        table.add_row(*(cells[_key(column)] for column in shown), style="dim" if above else None)
+        table.add_row(*(cells[_key(column)] for column in columns), style="dim" if above else None)
     return table
 
 
@@ -80,8 +79,8 @@ def in_order(roofs: RoofSet) -> list[tuple[Roof, Roof | None]]:
 
 
 def row(roof: Roof, above: Roof | None) -> dict[str, str]:
-    """The cells of one roof, or of a ceiling under the roof ``above``."""
-    name = f"  └ {_under(roof, above)}" if above else roof.name + ("  (lower bound)" if roof.incomplete else "")
+    """The cells of one roof, or of a ceiling under the roof ``above``; limits are in the unit of the rate."""
+    name = f"  └ {_under(roof)}" if above else roof.name + ("  (lower bound)" if roof.incomplete else "")
     if roof.mixes and len(roof.mixes) > 1:
         name = f"{name} ({max(roof.mixes, key=lambda mix: roof.mixes[mix])})"
     return {
@@ -89,19 +88,18 @@ def row(roof: Roof, above: Roof | None) -> dict[str, str]:
         "rate": engineering(roof.rate, unit_of(roof)),
         "per cycle": plain(roof.per_cycle, 4) if roof.per_cycle else "",
         "clock held": _mhz(roof.compute_hz),
-        "limit": engineering(roof.limit, unit_of(roof)) if roof.limit else "",
+        "limit": engineering(roof.limit) if roof.limit else "",
         "of limit": share_text(roof.rate, roof.limit),
-        "sheet": engineering(roof.sheet, unit_of(roof)) if roof.sheet else "",
+        "sheet": engineering(roof.sheet) if roof.sheet else "",
         "of sheet": share_text(roof.rate, roof.sheet) if not above else "",
-        "sustained": sustained_text(roof),
-        "checks": f"{share_text(roof.rate, above.rate)} of the roof: {roof.cause}" if above else checks_text(roof),
+        "of roof": share_text(roof.rate, above.rate) if above else "",
+        "checks": checks_text(roof),
     }
 
 
-def _under(ceiling: Roof, roof: Roof | None) -> str:
-    """A ceiling's own words: ``fp32 one chain`` under ``fp32 fma`` is ``one chain``."""
-    prefix = (roof.precision or roof.level or "") if roof else ""
-    return ceiling.name.removeprefix(f"{prefix} ")
+def _under(ceiling: Roof) -> str:
+    """What a ceiling lacks, in words; its name where nobody said."""
+    return ceiling.cause or ceiling.name
 
 
 def share_text(rate: float, whole: float | None) -> str:
@@ -119,15 +117,37 @@ def unit_of(roof: Roof) -> str:
     return "OP/s" if (roof.precision or "").startswith("int") else "FLOP/s"
 
 
-def sustained_text(roof: Roof) -> str:
-    found = roof.sustained
-    if found is None:
-        return ""
-    parts = [f"{engineering(found.rate, unit_of(roof))} ({percent(found.rate / roof.rate)})", _mhz(found.compute_hz)]
-    parts += [f"{found.power_w:.0f} W"] if found.power_w else []
-    parts += [found.event_reasons.replace("_", " ")] if found.event_reasons not in (None, "none") else []
-    parts += [] if found.settled else ["not settled"]
-    return ", ".join(part for part in parts if part)
+def load_table(roofs: RoofSet) -> Any:
+    """What is left under load that does not pause; None where that was not measured."""
+    from rich.table import Table
+
+    loaded = [roof for roof, _ in in_order(roofs) if roof.sustained]
+    if not loaded:
+        return None
+    table = Table(
+        title="Under load without a pause", title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
+    for column in ("roof", "in bursts", "sustained", "of burst", "clock held", "power", "clocks held back by"):
+        table.add_column(column, justify="left" if column in ("roof", "clocks held back by") else "right")
+    for roof in loaded:
+        table.add_row(*_load_cells(roof), style="dim" if roof.ceiling_of else None)
+    return table
+
+
+def _load_cells(roof: Roof) -> list[str]:
+    found, unit = roof.sustained, unit_of(roof)
+    assert found
+    reasons = [found.event_reasons.replace("_", " ")] if found.event_reasons not in (None, "none", "idle") else []
+    reasons += [] if found.settled else [f"not settled after {found.seconds:.1f} s"]
+    return [
+        roof.name,
+        engineering(roof.rate, unit),
+        engineering(found.rate, unit),
+        share_text(found.rate, roof.rate),
+        _mhz(found.compute_hz),
+        f"{found.power_w:.0f} W" if found.power_w else "",
+        ", ".join(reasons),
+    ]
 
 
 def checks_text(roof: Roof) -> str:
@@ -166,5 +186,5 @@ def side_by_side(sets: Sequence[RoofSet]) -> Any:
             found = names.get(roof.name)
             text = engineering(found.rate, unit_of(found)) if found else ""
             cells.append(f"{text} (x{plain(found.rate / roof.rate)})" if found and names is not by_name[0] else text)
-        table.add_row(f"  └ {_under(roof, above)}" if above else roof.name, *cells, style="dim" if above else None)
+        table.add_row(f"  └ {_under(roof)}" if above else roof.name, *cells, style="dim" if above else None)
     return table
