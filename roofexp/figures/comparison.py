@@ -181,8 +181,9 @@ class _Comparison:
     def _draw_lower(self, page: Page, drawing: Drawing, height: float, table: Table) -> None:
         rows = list(self.rows[:MOST])
         size = 0.85 * self.font
-        names = [style.shortened(row.label, 44 if self.settings.width_mm >= style.NARROW_MM else 22) for row in rows]
-        said = [f"{_change(row)}, {row.verdict}" for row in rows]
+        wide = self.settings.width_mm >= style.NARROW_MM
+        names = [style.shortened(row.label, 44 if wide else 22) for row in rows]
+        said = [f"{_change(row)}, {row.verdict}" if wide else _change(row) for row in rows]
         left = page.edge + max(style.text_width(name, size) for name in names) + 1.2 * self.font
         right = max(style.text_width(text, size) for text in said) + 1.4 * self.font
         width = page.width - page.edge - left - right
