@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import msgspec
 import pytest
 from pandas import DataFrame
 
+from roofexp.archive import CONFIGS as CONFIGS_FILE
+from roofexp.archive import POINTS as POINTS_FILE
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK
 from roofexp.finish import report as finish_report
 from roofexp.point import Flag, read_point, read_points, write_point
@@ -251,6 +254,23 @@ def test_a_table_alone_is_enough(sweep: Path, tmp_path: Path) -> None:
     text = page_of(tmp_path)
     assert "not published with this sweep" in text
     assert text.count("<tbody id=") == POINTS
+
+
+def test_packed_records_are_linked_where_they_lie(bare: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    for name in ("points.csv", "roofs.json", "sweep.yaml"):
+        shutil.copy(bare / name, packed)
+    lines = [msgspec.json.encode(point) for point in read_points(bare)]
+    (packed / POINTS_FILE).write_bytes(lzma.compress(b"\n".join(lines)))
+    config = {"job": 0, "config": {"kernel": {"name": "gemm"}, "size": 32}}
+    (packed / CONFIGS_FILE).write_bytes(lzma.compress(msgspec.json.encode(config)))
+    assert read_contents(packed).source == "packed"
+    text = write_report(packed).read_text()
+    row = text[text.index('<tbody id="p3"') :].split("</tbody>")[0]
+    assert f'href="{POINTS_FILE}"' in row
+    assert "size: 32" in text
+    assert "xz -dc" in text
 
 
 def test_published_sweeps_have_a_page(tmp_path: Path) -> None:

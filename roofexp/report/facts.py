@@ -158,6 +158,8 @@ def quantity(name: str, value: object) -> Fact:
     label = NAMES.get(name) or " ".join(ACRONYMS.get(word, word) for word in words.split())
     if isinstance(value, bool):
         return label, "yes" if value else "no"
+    if isinstance(value, dict):
+        return label, ", ".join(f"{key} {found}" for key, found in value.items())
     if not isinstance(value, (int, float)):
         return label, ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     if name.endswith("_share"):

@@ -105,7 +105,7 @@ def _sustained(roof: Roof) -> str:
 def check_text(check: RoofCheck) -> str:
     """What was compared: expected and found, where numbers were."""
     numbers = [
-        f"{word} {plain(value, 4) if 1e-3 < abs(value) < 1e6 else f'{value:.4g}'}"
+        f"{word} {plain(value, 4) if 1e-3 < abs(value) < 1e5 else engineering(value, digits=4)}"
         for word, value in (("expected", check.expected), ("found", check.found))
         if value is not None
     ]

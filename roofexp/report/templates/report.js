@@ -133,9 +133,11 @@
   const mark = document.getElementById("mark");
   for (const paper of document.querySelectorAll(".paper")) {
     paper.addEventListener("click", (event) => {
-      const group = event.target.closest("svg [id]:has(> title)");
-      if (!group) return;
-      mark.querySelector("pre").textContent = group.querySelector("title").textContent;
+      let group = event.target;
+      const title = () => [...group.children].find((child) => child.tagName === "title");
+      while (group !== paper && !title()) group = group.parentElement;
+      if (group === paper) return;
+      mark.querySelector("pre").textContent = title().textContent;
       const link = mark.querySelector("a");
       link.hidden = group.dataset.job === undefined;
       link.href = `#p${group.dataset.job}`;
