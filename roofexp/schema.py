@@ -244,6 +244,7 @@ class FiguresConfig:
     width_mm: float = MISSING
     font_pt: float = MISSING
     labels: int = MISSING  # points labelled in the figure; the rest are named in hover text
+    draw: bool = True  # at the end of the sweep
 
 
 @dataclass
