@@ -39,6 +39,7 @@ def finish(run: Running, interrupted: bool = False) -> int:
         run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
         if run.tracker.tracker is not None:
             notes.append(f"MLflow   {run.tracker.tracker.ui_command}")
+            notes += [f"         {address}" for address in run.tracker.tracker.pages]
     print_summary(run.folder, points, figures, [*notes, *gate])
     return run.exit_code
 
@@ -81,16 +82,20 @@ def draw(folder: Path, points: list[Point]) -> list[Path]:
     if stored is None or not any(point.status == "ok" for point in points):
         return []
     try:
-        from roofexp.figures import draw_all
-
-        settings, far_below = figure_settings(stored), float(stored.placing.far_below)
-        figures = draw_all(folder, points_frame(folder), read_roofs(folder), settings, far_below)
+        settings = figure_settings(stored)
+        figures = draw_sweep(folder, settings, float(stored.placing.far_below)) if settings.draw else []
         return figures + draw_elsewhere(folder, points, stored, settings)
     except Exception as error:  # whatever the plotting libraries raise
         print(
             f"figures: {type(error).__name__}: {error}; the results are complete in {relative(folder)}", file=sys.stderr
         )
         return []
+
+
+def draw_sweep(folder: Path, settings: FiguresConfig, far_below: float) -> list[Path]:
+    from roofexp.figures import draw_all
+
+    return draw_all(folder, points_frame(folder), read_roofs(folder), settings, far_below)
 
 
 def draw_elsewhere(folder: Path, points: list[Point], stored: Any, settings: FiguresConfig) -> list[Path]:

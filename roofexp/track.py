@@ -58,6 +58,8 @@ def _track(folder: Path, uri: str | None, experiment: str | None) -> None:
         f"{sweep_name(found.sweep)}: {len(found.points)} points in MLflow ({counts}), experiment {name}, {tracker.uri}"
     )
     print(f"to look at them: {tracker.ui_command}")
+    for address in tracker.pages:
+        print(f"  {address}")
 
 
 def _mirror(folder: Path, tracker: Tracker) -> Mirrored:

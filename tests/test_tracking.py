@@ -178,8 +178,6 @@ def test_a_point_is_a_child_with_params_metrics_verdict_and_files(outputs: Path)
         "fill": "normal",
         "device": "cpu",
         "machine": "Test CPU",
-        "overrides": "size=256 kernel.params.tile=16",
-        "shape.m": "256",
         "params.tile": "16",
         "scalars.a": "2.0",
     }
@@ -187,6 +185,8 @@ def test_a_point_is_a_child_with_params_metrics_verdict_and_files(outputs: Path)
         "perf/flops_per_s": 1e9,
         "mem/dram_bytes_per_s": 5e8,
         "ai/dram_flop_per_byte": 2.0,
+        "mem/bytes_per_s": 5e8,
+        "ai/flop_per_byte": 2.0,
         "time/event_median_s": 2e-3,
         "time/p5_s": 1.9e-3,
         "time/p95_s": 2.2e-3,
@@ -295,11 +295,11 @@ def test_long_values_are_cut_with_a_mark_and_kept_whole_as_artifact(outputs: Pat
     (child,) = runs_of(tracker, "point")
     assert child.info.status == "FINISHED"
     assert child.data.params["kernel"].endswith("…[cut, 7000]")
-    assert child.data.params["overrides"].endswith("…[cut, 8005]")
+    assert child.data.tags["roofexp.overrides"].endswith("…[cut, 8005]")
     assert child.data.params["precision"] == "fp32"
     whole = tracker.runs.client.download_artifacts(child.info.run_id, "long_values.json", str(outputs))
     texts = json.loads(Path(whole).read_text())
-    assert (texts["params/kernel"], texts["params/overrides"]) == (kernel, override)
+    assert (texts["params/kernel"], texts["tags/roofexp.overrides"]) == (kernel, override)
 
 
 def test_keys_that_mlflow_refuses_are_renamed_and_stay_apart(outputs: Path) -> None:
@@ -463,7 +463,7 @@ from roofexp.tracking.client import import_mlflow
 def log(job):
     tracker = open_store("sqlite", None, "roofexp", Path(sys.argv[2]))
     tracker.start_sweep(SWEEP)
-    tracker.log_point(make_point(job, size=job + 1, shape={f"d{i}": i for i in range(20)}), Path(sys.argv[2]))
+    tracker.log_point(make_point(job, size=job + 1, params={f"d{i}": i for i in range(20)}), Path(sys.argv[2]))
 
 import_mlflow()  # once, not eight times: what is tried here is the store
 jobs = [multiprocessing.get_context("fork").Process(target=log, args=(job,)) for job in range(8)]
@@ -486,8 +486,8 @@ def test_eight_processes_at_once_on_a_store_that_does_not_exist_yet(tmp_path: Pa
     assert len(runs_of(tracker, "sweep")) == 1
     children = runs_of(tracker, "point")
     assert [run.info.status for run in children] == ["FINISHED"] * 8
-    assert {len(run.data.metrics) for run in children} == {16}
-    assert {len([key for key in run.data.params if key.startswith("shape.")]) for run in children} == {20}
+    assert {len(run.data.metrics) for run in children} == {18}
+    assert {len([key for key in run.data.params if key.startswith("params.")]) for run in children} == {20}
 
 
 def test_an_inherited_run_id_is_ignored(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -855,7 +855,7 @@ def wait_for(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def test_a_sweep_is_mirrored_to_a_real_server(server: str, tmp_path: Path) -> None:
-    folder = make_sweep(tmp_path / "outputs", [make_point(0, overrides=["x=" + "y" * 7000]), make_point(1)])
+    folder = make_sweep(tmp_path / "outputs", [make_point(0, overrides=["x=" + "y" * 9000]), make_point(1)])
     tracker = open_store("server", server, "roofexp", tmp_path / "outputs")
     assert tracker.ui_command == server
     assert mirror(folder, tracker).new == 2

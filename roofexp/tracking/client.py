@@ -28,6 +28,7 @@ from roofexp.tracking.store import (
     shown,
 )
 from roofexp.tracking.text import cut
+from roofexp.tracking.views import experiment_tags
 
 ENVIRONMENT = {  # unless the user says otherwise
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -228,7 +229,7 @@ def _experiment_id(client: Any, address: StoreAddress, name: str) -> str:
     if found is None:
         place = address.artifacts.as_uri() if address.artifacts else None
         try:
-            return str(client.create_experiment(name, artifact_location=place))
+            return str(client.create_experiment(name, artifact_location=place, tags=experiment_tags()))
         except MlflowException:  # another process was faster
             found = client.get_experiment_by_name(name)
             if found is None:
@@ -240,6 +241,9 @@ def _experiment_id(client: Any, address: StoreAddress, name: str) -> str:
             f"MLFLOW_TRACKING_URI={store} mlflow experiments restore --experiment-id {found.experiment_id}"
         )
     _check_artifacts(found.artifact_location, address, name)
+    for key, text in experiment_tags().items():
+        if key not in found.tags:
+            client.set_experiment_tag(found.experiment_id, key, text)
     return str(found.experiment_id)
 
 

@@ -12,10 +12,10 @@ from roofexp.tracking.run import is_finite
 def point_values(point: Point) -> dict[str, float | None]:
     """Every metric that a point of this kind should have; None, NaN or inf where it has no such number."""
     values: dict[str, float | None] = {}
+    if point.status == "ok" or point.timing is not None:
+        values |= _placed_values(point) | _timed_values(point)  # the first is what MLflow's comparison shows at first
     if point.work is not None:
         values |= {"work/flops": point.work.flops, "work/dram_bytes": point.work.dram_bytes}
-    if point.status == "ok" or point.timing is not None:
-        values |= _timed_values(point) | _placed_values(point)
     if point.clock is not None:
         values |= _clock_values(point)
     if point.counted is not None and point.counted.unavailable is None:
@@ -29,10 +29,14 @@ def _timed_values(point: Point) -> dict[str, float | None]:
     timing, clock = point.timing, point.clock
     level = point.traffic.level if point.traffic else "dram"
     flops = point.work.flops if point.work else None
+    moved_per_s = per_second(point.traffic.bytes if point.traffic else None, point)
+    intensity = _intensity(point)
     return {
         "perf/flops_per_s": per_second(flops or None, point),
-        f"mem/{level}_bytes_per_s": per_second(point.traffic.bytes if point.traffic else None, point),
-        f"ai/{level}_flop_per_byte": _intensity(point),
+        f"mem/{level}_bytes_per_s": moved_per_s,
+        f"ai/{level}_flop_per_byte": intensity,
+        "mem/bytes_per_s": moved_per_s,  # at whichever level: all points have these two, so that they can be compared
+        "ai/flop_per_byte": intensity,
         "time/event_median_s": timing.median_s if timing else None,
         "time/p5_s": timing.p5_s if timing else None,
         "time/p95_s": timing.p95_s if timing else None,

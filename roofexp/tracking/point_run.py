@@ -56,6 +56,7 @@ def point_name(point: Point) -> str:
     """gemm-1024-fp32, and what else sets the point apart from the ordinary: hot, a clock mode, swept parameters."""
     parts = [point.kernel, str(point.size), point.precision]
     parts += [point.cache_state] if point.cache_state != "cold" else []
+    parts += [point.fill] if point.fill != "normal" else []
     asked = point.clock.asked if point.clock else None
     parts += [(asked or point.clock_mode).replace(" ", "-")] if point.clock_mode != "observe" else []
     swept = (re.match(r"\+{0,2}kernel\.(?:params|scalars)\.(\w+)=(.+)", text) for text in point.overrides)
@@ -74,17 +75,24 @@ def _point_params(point: Point, machine: str | None) -> dict[str, Any]:
         "fill": point.fill,
         "device": point.device,
         "machine": machine or point.machine_id,
-        "overrides": " ".join(point.overrides) or None,
     }
-    for group, values in (("shape", point.shape), ("params", point.params), ("scalars", point.scalars)):
+    for group, values in (("shape", _own_shape(point)), ("params", point.params), ("scalars", point.scalars)):
         params |= {f"{group}.{key}": value for key, value in values.items()}
     return params
+
+
+def _own_shape(point: Point) -> dict[str, int]:
+    """The dimensions that were asked for themselves: those that follow the size would crowd every comparison."""
+    return {key: value for key, value in point.shape.items() if any(f"shape.{key}=" in o for o in point.overrides)}
 
 
 def _verdict_tags(point: Point) -> dict[str, Any]:
     placement, counted = point.placement, point.counted
     return {
         "roofexp.status": point.status,
+        "roofexp.overrides": " ".join(point.overrides) or None,
+        "roofexp.shape": " ".join(f"{key}={value}" for key, value in point.shape.items()) or None,
+        "roofexp.verdict": point.diagnosis.verdict.name if point.diagnosis else None,
         "roofexp.reason": point.reason,
         "roofexp.reason_kind": point.reason_kind,
         "roofexp.bound": placement.bound if placement else None,
@@ -109,8 +117,9 @@ def sentence(point: Point, machine: str | None) -> str:
     flagged = f" Flagged: {flags}." if flags else ""
     if point.placement is None:
         return f"{where}: {_rate(point)}, not placed under roofs.{flagged}"
-    placement = point.placement
-    return f"{where}: **{placement.bound}** at {_rate(point)}: {placement.cause}. Next: {placement.next_move}.{flagged}"
+    placement, verdict = point.placement, point.diagnosis.verdict if point.diagnosis else None
+    cause, move = (verdict.message, verdict.next_move) if verdict else (placement.cause, placement.next_move)
+    return f"{where}: **{placement.bound}** at {_rate(point)}: {cause}. Next: {move}.{flagged}"
 
 
 def _rate(point: Point) -> str:

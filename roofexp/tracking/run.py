@@ -15,7 +15,7 @@ import msgspec
 
 from roofexp.tracking.text import clean_keys, cut, cut_all, text_of
 
-FORMAT = 1  # of what is written into a run; a higher one makes mirroring renew older runs
+FORMAT = 2  # of what is written into a run; a higher one makes mirroring renew older runs
 PARAM_LENGTH, TAG_LENGTH, NAME_LENGTH = 6000, 8000, 250  # characters that MLflow keeps
 
 

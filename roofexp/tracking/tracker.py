@@ -26,7 +26,9 @@ from roofexp.tracking.sweep_folder import (
     sweep_files,
 )
 from roofexp.tracking.sweep_run import closing_content, opening_content, sweep_status
+from roofexp.tracking.views import POINTS, SWEEPS, page
 
+UI_SERVER = "http://localhost:5000"  # where mlflow ui answers unless told otherwise
 log = logging.getLogger(__name__)
 COMPLETE = ("FINISHED", "FAILED")  # a child in another state was left by a process that died
 Outcome = Literal["new", "renewed", "unchanged"]
@@ -85,6 +87,12 @@ class Tracker:
         with contextlib.suppress(ValueError):
             database = database.relative_to(Path.cwd())
         return f"mlflow ui --backend-store-uri sqlite:///{database} --workers 1"
+
+    @property
+    def pages(self) -> list[str]:
+        """The addresses of the list of sweeps and of that of all points, with their columns."""
+        server = UI_SERVER if self.runs.address.database else self.uri.rstrip("/")
+        return [server + page(self.runs.experiment_id, view) for view in (SWEEPS, POINTS)]
 
     def start_sweep(self, sweep: Mapping[str, Any]) -> None:
         """Finds or makes the parent run of ``sweep`` (the content of sweep.yaml) and marks it as running."""
