@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from roofexp.clocks.modes import asked_for, check_clock
 from roofexp.clocks.record import with_asked
 from roofexp.configuration import config_hash, kernel_of, plain
+from roofexp.diagnosis import diagnosed
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.machine import RoofSet
@@ -213,7 +214,8 @@ def placed(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> Po
     if point.timing is None or roofs is None:
         return point
     placement, flags = place(point, roofs, settings)
-    return msgspec.structs.replace(point, placement=placement, flags=[*point.flags, *flags])
+    point = msgspec.structs.replace(point, placement=placement, flags=[*point.flags, *flags])
+    return diagnosed(point, roofs, settings)
 
 
 def _keep(point: Point, reply: Reply | None, where: Place) -> None:

@@ -171,13 +171,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that holds the point back. ``name`` is a rule's name; ``score`` orders causes, highest first."""
+    """Something that holds the point back. ``name`` is a rule's name; ``score`` is the part of the time that it costs at
+    most, of a roof the part of it that is reached."""
 
     name: str
     message: str
     next_move: str
     score: float = 0.0
     evidence: list[Evidence] = []
+    healthy: bool = False  # a roof that is reached, nothing that should be changed
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,6 +245,14 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         if self.traffic is None or self.timing is None or self.traffic.bytes == 0:
             return None
         return self.traffic.bytes / self.timing.median_s
+
+    @property
+    def as_expected(self) -> bool | None:
+        """Whether the verdict is the one that the kernel's file expects; None where either is missing."""
+        if self.expect is None or self.diagnosis is None:
+            return None
+        verdict = self.diagnosis.verdict
+        return verdict.healthy if self.expect == "healthy" else verdict.name == self.expect
 
     @property
     def joules(self) -> float | None:

@@ -37,6 +37,7 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     for line in give_back():
         print(line)
     _check_counters(config)
+    _check_rules(config)
     gate = _read_gate(config)
     _make_writable(folder)
     sweep = _described(config, folder, overrides, plain_run)
@@ -151,6 +152,14 @@ def _check_counters(config: DictConfig) -> None:
         return
     if find_ncu(named) is None:
         print(f"counters: {explain_missing()}; the sweep goes on with modelled traffic")
+
+
+def _check_rules(config: DictConfig) -> None:
+    """Rules of the diagnosis that cannot be used are refused now: a point would be without a verdict by them."""
+    if config.placing.rules is not None and "placing.rules" not in swept_values(config):
+        from roofexp.diagnosis import read_rules
+
+        read_rules(str(config.placing.rules))
 
 
 def _read_gate(config: DictConfig) -> Any:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from roofexp.counters.told import counting_lines
+from roofexp.diagnosis.columns import verdict_table
+from roofexp.diagnosis.expected import count_right, expectation_table, expecting
 from roofexp.point import Point
 from roofexp.progress import rate_text
 from roofexp.units import engineering, percent
@@ -27,8 +29,19 @@ def print_summary(folder: Path, points: list[Point], figures: list[Path], notes:
     console.print(_table(points[:ROWS]))
     if len(points) > ROWS:
         console.print(f"… {len(points) - ROWS} more points in {relative(folder / 'points.csv')}")
+    for table in _verdicts(points):
+        console.print()
+        console.print(table)
     for line in _lines(folder, points, figures, notes):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _verdicts(points: list[Point]) -> list[Any]:
+    """What to do, verdict by verdict; where verdicts were expected, which of them were found."""
+    if expecting(points):
+        return [expectation_table(points)]
+    table = verdict_table(points)
+    return [table] if table else []
 
 
 def _lines(folder: Path, points: list[Point], figures: list[Path], notes: list[str]) -> list[str]:
@@ -41,6 +54,7 @@ def _lines(folder: Path, points: list[Point], figures: list[Path], notes: list[s
     for point in points:
         if point.status != "ok":
             lines.append(f"  {point.status} {point.label} ({' '.join(point.overrides) or 'defaults'}): {point.reason}")
+    lines += [count_right(points)] if expecting(points) else []
     lines += _flag_lines(points)
     lines += counting_lines(points)
     lines.append(f"results  {relative(folder)}")

@@ -17,6 +17,8 @@ import yaml
 
 from roofexp import __version__
 from roofexp.clock_facts import mean_power_w, throttled_share
+from roofexp.diagnosis.columns import verdict_columns
+from roofexp.diagnosis.expected import write_expectations
 from roofexp.folders import PACKAGE
 from roofexp.machine import Machine, RoofSet
 from roofexp.point import Point, read_points, write_atomically, write_json
@@ -99,6 +101,7 @@ def collect(folder: Path, interrupted: bool = False) -> list[Point]:
     """Makes the sweep's own files from its points: points.csv, roofs.json, machines and outcome in sweep.yaml."""
     points = read_points(folder)
     write_points_table(folder, points)
+    write_expectations(folder, points)
     roofs = read_roofs(folder)
     if roofs:
         write_json(folder / "roofs.json", roofs)
@@ -164,7 +167,7 @@ def point_row(point: Point) -> dict[str, Any]:
         "roof": place.roof if place else None,
         "bound": place.bound if place else None,
         "cause": place.cause if place else None,
-        "next_move": place.next_move if place else None,
+        **verdict_columns(point),
         "ridge_flop_per_byte": place.ridge_flop_per_byte if place else None,
         **clock_columns(point),
         **counted_columns(point),

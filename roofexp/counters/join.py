@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from roofexp.diagnosis import diagnosed
 from roofexp.machine import RoofSet
 from roofexp.point import Clock, Counted, Flag, Point, Traffic
 from roofexp.roofline import PLACING_FLAGS, PlacingSettings, place
@@ -24,7 +25,8 @@ def join(point: Point, counted: Counted, roofs: RoofSet | None, settings: Placin
         return joined
     counted = msgspec.structs.replace(counted, fraction=_profiled_fraction(joined, counted, roofs, settings))
     placement, found = place(joined, roofs, settings)
-    return msgspec.structs.replace(joined, counted=counted, placement=placement, flags=[*flags, *found])
+    placed = msgspec.structs.replace(joined, counted=counted, placement=placement, flags=[*flags, *found])
+    return diagnosed(placed, roofs, settings)
 
 
 def join_failure(point: Point, reason: str, level: str | None, kind: str | None = None) -> Point:

@@ -98,7 +98,7 @@ def _unexpected(points: list[Point]) -> Iterator[Caution]:
     found = [
         (f"{point.expect} expected, {point.diagnosis.verdict.name} found", point)
         for point in points
-        if point.expect and point.diagnosis and point.diagnosis.verdict.name != point.expect
+        if point.diagnosis and point.as_expected is False
     ]
     if found:
         yield Caution("caution", "not the verdict expected", by_message(found))

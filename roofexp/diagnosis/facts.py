@@ -1,0 +1,277 @@
+"""What is known of a point, by the names that rules use. What is not known is absent, never 0."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roofexp.machine import RoofSet
+from roofexp.point import Counted, Point
+from roofexp.roofline import PlacingSettings, least_time_s, model_traffic
+
+Facts = dict[str, float | str]
+
+LEVELS = ("dram", "l3", "l2", "l1", "shared")
+PRECISION_BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8}
+SECTOR_BYTES, WAVEFRONT_BYTES, WARP = 32, 128, 32
+PIPES = ("fma", "alu", "fp64", "tensor", "xu", "lsu", "tex")
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """``unit`` is share (a part of one), % (of a hundred), text, an SI unit, or empty for a plain number."""
+
+    label: str
+    unit: str
+
+
+@functools.cache
+def vocabulary() -> dict[str, Meaning]:
+    """Every fact that a rule may ask for; see the comments in facts.yaml."""
+    import yaml
+
+    return msgspec.convert(yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text()), dict[str, Meaning])
+
+
+def facts_of(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> Facts:
+    """All facts of a timed point. Counts belong to the profiled run, rates to the time of the events."""
+    counted = point.counted if point.counted and point.counted.unavailable is None else None
+    found: dict[str, float | str | None] = {
+        "on_roof": settings.on_roof,
+        "far_below": settings.far_below,
+        "near_floor": settings.near_floor,
+        "above_roof": settings.above_roof,
+        "device": point.device,
+        "basis": "counters" if counted else "time",
+        "precision": point.precision,
+        "precision_bits": PRECISION_BITS.get(point.precision),
+        "traffic_level": point.traffic.level if point.traffic else None,
+        "working_set_bytes": point.work.working_set_bytes if point.work else None,
+        "throttled": float(any(flag.name == "throttled" for flag in point.flags)),
+        **_placed(point),
+        **_timed(point, roofs, counted),
+    }
+    if counted:
+        found |= _work(point, counted)
+        found |= _launch(counted)
+        found |= _memory(counted)
+        found |= _instructions(counted)
+        found |= _stalls(counted)
+        found |= _use(counted, found)
+    return {key: value for key, value in found.items() if _is_known(value)}  # type: ignore[misc]
+
+
+def _is_known(value: float | str | None) -> bool:
+    return value is not None and (isinstance(value, str) or math.isfinite(value))
+
+
+def _placed(point: Point) -> dict[str, Any]:
+    place = point.placement
+    if place is None:
+        return {}
+    levels = {f"{level}_fraction": share for level, share in place.roof_fractions.items() if level in LEVELS}
+    return {
+        "bound": place.bound,
+        "cause": place.cause,
+        "roof": place.roof,
+        "fraction": place.fraction,
+        "compute_fraction": 0.0 if point.work and not point.work.flops else place.roof_fractions.get("compute"),
+        **levels,
+    }
+
+
+def _timed(point: Point, roofs: RoofSet | None, counted: Counted | None) -> dict[str, Any]:
+    """Time against the launch floor, the roofs and the least time of the formula's work."""
+    if point.timing is None:
+        return {}
+    time_s, machine = point.timing.median_s, roofs.machine if roofs else None
+    launch = roofs.launch() if roofs else None
+    floor_s = launch.rate if launch else point.timing.floor_s
+    launches = sum(kernel.launches for kernel in counted.kernels) if counted and counted.kernels else 1
+    clock_hz = point.clock.compute_hz if point.clock else None
+    least_s = _least_s(point, roofs, clock_hz)
+    return {
+        "time_s": time_s,
+        "floor_s": floor_s,
+        "floors": time_s / floor_s if floor_s else None,
+        "launches": launches,
+        "launch_share": min(1.0, launches * floor_s / time_s) if floor_s else None,
+        "working": max(0.0, 1 - launches * floor_s / time_s) if floor_s else 1.0,
+        "saving": max(0.0, 1 - least_s / time_s) if least_s is not None else None,
+        "ideal_floors": least_s / floor_s if least_s is not None and floor_s else None,
+        "units": machine.units if machine else None,
+        "clock_share": clock_hz / machine.nominal_hz if machine and machine.nominal_hz and clock_hz else None,
+        **(_level_fractions(counted, roofs, clock_hz, time_s) if counted and roofs else {}),
+    }
+
+
+def _least_s(point: Point, roofs: RoofSet | None, clock_hz: float | None) -> float | None:
+    """The least time for the useful FLOPs and the compulsory bytes, at the clock held."""
+    if roofs is None or point.work is None:
+        return None
+    at_clock = msgspec.structs.replace(
+        roofs, roofs=[msgspec.structs.replace(roof, rate=roof.at(clock_hz)) for roof in roofs.roofs]
+    )
+    traffic = model_traffic(point.work, roofs.machine, point.cache_state == "cold")
+    return least_time_s(point.work, traffic, point.precision, at_clock)
+
+
+def _level_fractions(counted: Counted, roofs: RoofSet, clock_hz: float | None, time_s: float) -> dict[str, Any]:
+    found = {}
+    for level in LEVELS:
+        moved, roof = counted.bytes_at(level), roofs.bandwidth(level)
+        if moved is not None and roof is not None:
+            found[f"{level}_fraction"] = moved / time_s / roof.at(clock_hz)
+    return found
+
+
+def _work(point: Point, counted: Counted) -> dict[str, Any]:
+    """Issued against useful work."""
+    known = {kind: flops for kind, flops in counted.flops_by_type.items() if flops}
+    total, compulsory = sum(known.values()), point.work.dram_bytes if point.work else 0
+    cold = point.cache_state == "cold"
+    return {
+        "issued_ratio": counted.flops_ratio,
+        "tensor_share": sum(flops for kind, flops in known.items() if "_tensor" in kind) / total if total else None,
+        "dram_ratio": counted.dram_bytes / compulsory if cold and compulsory and counted.dram_bytes else None,
+    }
+
+
+def _launch(counted: Counted) -> dict[str, Any]:
+    """The launch's shape and how it fills the SMs."""
+    facts = counted.facts
+    shape = ("block_threads", "grid_blocks", "sm_count", "shared_bytes_per_block")
+    fits = ("blocks_by_registers", "blocks_by_shared_memory", "blocks_by_warps", "blocks_by_blocks")
+    waves, active, cycles = counted.waves, facts.get("sm_active_cycles"), facts.get("kernel_cycles")
+    return {
+        **{name: facts.get(name) for name in (*shape, *fits)},
+        "registers": counted.registers,
+        "waves": waves,
+        "tail_share": 1 - waves / math.ceil(waves) if waves else None,
+        "occupancy_pct": counted.occupancy_pct,
+        "occupancy_possible_pct": counted.occupancy_possible_pct,
+        "occupancy_limiter": counted.occupancy_limiter,
+        "sm_idle": max(0.0, 1 - active / cycles) if active is not None and cycles else None,
+    }
+
+
+def _memory(counted: Counted) -> dict[str, Any]:
+    facts = counted.facts
+    loads, stores = facts.get("load_sectors"), facts.get("store_sectors")
+    local = _sum(facts.get("local_load_bytes"), facts.get("local_store_bytes"))
+    atomics = _sum(facts.get("atomic_requests"), facts.get("reduction_requests"))
+    touched, l1_bytes = _sum(loads, stores), facts.get("kernel_l1_bytes")
+    return {
+        **{name: facts.get(name) for name in ("l1_pct", "l2_pct", "l1_data_pct", "l1_hit_pct", "l2_hit_pct")},
+        "dram_pct": counted.sol_dram_pct,
+        "sectors_per_load": counted.sectors_per_load,
+        "sectors_per_store": counted.sectors_per_store,
+        "load_bytes_per_sector": facts.get("load_bytes_per_sector") if loads else None,
+        "store_bytes_per_sector": facts.get("store_bytes_per_sector") if stores else None,
+        "load_waste": _waste(loads, facts.get("load_bytes_per_sector"), touched),
+        "store_waste": _waste(stores, facts.get("store_bytes_per_sector"), touched),
+        **_conflicts(facts),
+        "local_bytes": local,
+        "local_share": min(1.0, local / l1_bytes) if local is not None and l1_bytes else None,
+        "atomic_operations": atomics,
+        "atomic_busy": _atomic_busy(counted, atomics),
+    }
+
+
+def _waste(sectors: float | None, bytes_used: float | None, all_sectors: float | None) -> float | None:
+    """Sectors that carried nothing asked for, as a part of all sectors touched."""
+    if sectors is None or not all_sectors:
+        return None
+    if not sectors:
+        return 0.0
+    return None if bytes_used is None else sectors / all_sectors * max(0.0, 1 - bytes_used / SECTOR_BYTES)
+
+
+def _conflicts(facts: dict[str, float]) -> dict[str, Any]:
+    """Wavefronts of shared memory beyond those that the bytes need. ncu's own count of conflicts also holds waiting for
+    other traffic, so that the smaller of both ways to count is taken."""
+    wavefronts, conflicts = facts.get("shared_wavefronts"), facts.get("shared_bank_conflicts")
+    asked = facts.get("shared_asked_bytes")
+    if not wavefronts or conflicts is None:
+        return {"conflict_share": 0.0 if wavefronts == 0 else None}
+    share = conflicts / wavefronts
+    if asked is not None:
+        share = min(share, max(0.0, 1 - asked / (WAVEFRONT_BYTES * wavefronts)))
+    return {"conflict_share": min(1.0, share), "conflict_ways": 1 / (1 - share) if share < 1 else None}
+
+
+def _atomic_busy(counted: Counted, operations: float | None) -> float | None:
+    """The busiest atomic unit of L2, or one operation of a thread per cycle, where that is more."""
+    cycles = counted.facts.get("kernel_cycles")
+    if operations is None or not cycles:
+        return None
+    by_threads = operations * WARP / cycles
+    return min(1.0, max(counted.facts.get("atomic_unit_pct", 0.0) / 100, by_threads)) if operations else 0.0
+
+
+def _instructions(counted: Counted) -> dict[str, Any]:
+    facts = counted.facts
+    pipes = {f"{pipe}_pipe_pct": facts.get(f"{pipe}_pipe_pct") for pipe in (*PIPES, "uniform")}
+    instructions, on = facts.get("instructions"), facts.get("threads_on_per_instruction")
+    threads = instructions * on if instructions and on else None
+    integers = _sum(facts.get("integer_thread_instructions"), facts.get("bit_thread_instructions"))
+    xu, conversions = facts.get("xu_instructions"), facts.get("conversion_thread_instructions")
+    return {
+        **pipes,
+        **{name: facts.get(name) for name in ("issue_pct", "eligible_warps", "active_warps", "instructions")},
+        "threads_per_instruction": facts.get("threads_per_instruction"),
+        "threads_on_per_instruction": on,
+        "integer_share": min(1.0, integers / threads) if integers is not None and threads else None,
+        "conversion_share": min(1.0, conversions / (xu * on)) if conversions is not None and xu and on else None,
+    }
+
+
+def _stalls(counted: Counted) -> dict[str, Any]:
+    """Each reason's part of all waiting; being issued is no waiting."""
+    cycles = {reason: value for reason, value in counted.stalls.items() if reason != "selected"}
+    total = sum(cycles.values())
+    if not total:
+        return {}
+    main = max(cycles, key=lambda reason: cycles[reason])
+    return {
+        **{f"stall_{reason}": value / total for reason, value in cycles.items()},
+        "main_stall": main.replace("_", " "),
+        "main_stall_share": cycles[main] / total,
+        "warp_cycles": sum(counted.stalls.values()),
+    }
+
+
+def _use(counted: Counted, found: dict[str, Any]) -> dict[str, Any]:
+    """The busiest unit: what is idle beside it, no unit keeps from working."""
+    memory = {level: _most(found.get(f"{level}_pct"), found.get(f"{level}_fraction")) for level in ("dram", "l2", "l1")}
+    data = _most(found.get("l1_data_pct"), found.get("shared_fraction"))
+    rest = {f"{pipe} pipe": _most(found.get(f"{pipe}_pipe_pct"), None) for pipe in PIPES}
+    rest |= {"issue slots": _most(found.get("issue_pct"), None), "compute": _most(None, found.get("compute_fraction"))}
+    use = {**{level.upper(): share for level, share in memory.items()}, "shared memory": data, **rest}
+    known = {name: share for name, share in use.items() if share is not None}
+    if not known or found.get("issue_pct") is None:  # without the schedulers nobody knows that nothing was busy
+        return {"memory_busy": _largest(memory.values())}
+    busiest = max(known, key=lambda name: known[name])
+    return {
+        "busiest": busiest,
+        "busy": known[busiest],
+        "idle": 1 - known[busiest],
+        "memory_busy": _largest([*memory.values(), data]),
+    }
+
+
+def _most(pct: float | None, share: float | None) -> float | None:
+    found = _largest([None if pct is None else pct / 100, share])
+    return None if found is None else min(1.0, found)
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second
