@@ -5,13 +5,16 @@ Pure: rows as a device's clock watch gives them (unit in every key, ``at_s`` fro
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from roofexp.devices.nvml import NOT_THROTTLING, REASONS
 from roofexp.point import Clock, Flag
+from roofexp.statistics import median
 
 if TYPE_CHECKING:
     from roofexp.timing import Samples
@@ -31,6 +34,7 @@ HELD_BACK = {
     "throttled_hw_thermal_s": "hw_thermal_slowdown",
     "throttled_power_brake_s": "hw_power_brake",
 }
+QUIET_REASONS = {"none", *(name for bit, name in REASONS.items() if bit & NOT_THROTTLING)}
 AGREE = 0.05  # accumulator and samples
 LEAST_HELD_S = 0.5  # below this the distance between two samples is too large a part of it
 
@@ -49,6 +53,7 @@ def clock_facts(
     if from_s is not None:
         clock = _settled(clock, rows, from_s)
         extra |= {**clock.extra, "soak_s": passed_s, "settled_from_s": from_s}
+    extra |= held_back_facts(rows, samples)
     extra |= energy_facts(rows, samples, cold, str(extra.get("energy_counter") or NVML), period_s)
     facts, flags = throttle_agreement(rows, extra)
     return msgspec.structs.replace(clock, extra=extra | facts), flags
@@ -119,6 +124,27 @@ def _off_whole(seconds: float, period_s: float | None) -> tuple[float, float]:
     return round(abs(periods - round(periods)), 1), -seconds
 
 
+def held_back_facts(rows: Sequence[Row], samples: Samples) -> Facts:
+    """The share of the samples that were taken while something held the clocks back, and the median of the others: the
+    record's own median stays that of all. Nothing where no event reasons were read."""
+    known = [(at_s, str(row["event_reasons"])) for row in rows if row.get("event_reasons") and (at_s := _at(row)) >= 0]
+    if not known:
+        return {}
+    held = [_holds(known, at_s) for at_s in samples.at_s]
+    facts: Facts = {"samples_held_back": sum(held) / len(held)}
+    free = sorted(time_s for time_s, back in zip(samples.time_s, held, strict=True) if not back)
+    if free and len(free) < len(held):
+        facts["unthrottled_median_s"] = median(free)
+    return facts
+
+
+def _holds(known: list[tuple[float, str]], at_s: float) -> bool:
+    """Whether the reading nearest to this moment shows a reason that holds clocks back."""
+    after = bisect.bisect_left(known, (at_s, ""))
+    near = min(known[max(0, after - 1) : after + 1], key=lambda reading: abs(reading[0] - at_s))
+    return bool(set(near[1].split()) - QUIET_REASONS)
+
+
 def throttle_agreement(rows: Sequence[Row], extra: Facts) -> tuple[Facts, list[Flag]]:
     """The time held back as the samples beside the timing show it, next to what the device accumulated; a flag where
     the two are apart."""
@@ -164,6 +190,10 @@ def mean_power_w(extra: Mapping[str, Any]) -> float | None:
     if isinstance(counted_w, float):
         return counted_w
     return sampled_w if isinstance(sampled_w, float) and isinstance(passed_s, float) and passed_s >= 1.0 else None
+
+
+def _at(row: Row) -> float:
+    return _number(row, "at_s") or 0.0
 
 
 def _number(row: Row, key: str) -> float | None:

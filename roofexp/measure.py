@@ -18,6 +18,7 @@ from roofexp.kernel import Kernel
 from roofexp.pace import pace_of
 from roofexp.point import Check, Clock, Flag, Status, Timing
 from roofexp.timing import Samples, TimingSettings, measure, measure_soak
+from roofexp.units import engineering
 
 NOT_QUIET = "machine not quiet"
 THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
@@ -172,19 +173,25 @@ def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
 
 
 def throttle_flags(extra: Mapping[str, float | str | None]) -> list[Flag]:
-    """What the device's own accumulators say it lost to each cause while the samples were taken."""
-    passed_s = extra.get("sampled_s")
+    """What the device's own accumulators say it lost to each cause while the samples were taken; where it has none,
+    the share of the samples during which an event reason was seen."""
+    passed_s, held_back, free_s = (
+        extra.get(name) for name in ("sampled_s", "samples_held_back", "unthrottled_median_s")
+    )
+    rest = f"; median of the other samples {engineering(free_s, 's')}" if isinstance(free_s, float) else ""
     if not isinstance(passed_s, float) or passed_s <= 0:
-        return []
+        passed_s = 0.0
     lost = {
         name.removeprefix("throttled_").removesuffix("_s").replace("_", " "): value / passed_s
         for name, value in extra.items()
-        if name.startswith("throttled_") and isinstance(value, (int, float))
+        if passed_s and name.startswith("throttled_") and isinstance(value, (int, float))
     }
     causes = [f"{cause} {share:.0%}" for cause, share in lost.items() if share > THROTTLED]
-    return (
-        [Flag("throttled", f"clocks were held back for this share of the time: {', '.join(causes)}")] if causes else []
-    )
+    if causes:
+        return [Flag("throttled", f"clocks were held back for this share of the time: {', '.join(causes)}{rest}")]
+    if not lost and isinstance(held_back, float) and held_back > THROTTLED:
+        return [Flag("throttled", f"clocks were held back in {held_back:.0%} of the samples{rest}")]
+    return []
 
 
 def _one_line(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roofexp.clock_facts import seconds_with
+from roofexp.clock_facts import QUIET_REASONS, seconds_with
 from roofexp.machine import RoofSet
 from roofexp.point import Point
 from roofexp.roofline import attainable
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 WIDTH_S = 0.25
-QUIET = {"idle", "none", "applications_clocks_setting", "display_clock_setting"}  # reasons that hold nothing back
 MEANS = ("nvml_sm_hz", "power_w", "temperature_c")
 
 Row = Mapping[str, Any]
@@ -57,7 +56,7 @@ def course_of(point: Point, samples: Sequence[Row], clocks: Sequence[Row], roofs
     course.table["attainable_per_s"] = [_attainable(point, roofs, hz if hz > 0 else None) for hz in held]
     roof = course.table["attainable_per_s"].astype(float)
     course.table["attainable_per_s"] = roof.where(course.table[course.rate] > 0)  # none over what did not run
-    reasons = {word for row in clocks for word in str(row.get("event_reasons") or "").split()} - QUIET
+    reasons = {word for row in clocks for word in str(row.get("event_reasons") or "").split()} - QUIET_REASONS
     timed = [{"at_s": _number(row["at_s"]), "event_reasons": row.get("event_reasons") or None} for row in clocks]
     for reason in sorted(reasons, key=lambda reason: -seconds_with(timed, reason)):
         course.held_back[reason] = _spans(timed, reason)

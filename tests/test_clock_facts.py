@@ -1,0 +1,191 @@
+"""What the readings beside a timing say: energy of a launch, time held back, what settled; and the soak's figure."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from roofexp.clock_facts import clock_facts, counter_power_w, mean_power_w, throttle_agreement, throttled_share
+from roofexp.devices.rapl import Rapl
+from roofexp.figures.soak import draw_soak
+from roofexp.figures.soak_course import course_of
+from roofexp.measure import throttle_flags
+from roofexp.point import Clock
+from roofexp.sweep import point_row
+from roofexp.timing import Samples, drift, summarised
+from tests.made_points import COLUMN, SCREEN
+from tests.made_soak import MACHINE, ROOFS, made_soak
+
+
+def readings(watts: Any, seconds: float, step_s: float = 0.1, every_s: float = 0.02) -> list[dict[str, Any]]:
+    """An energy counter that moves every ``step_s``, read every ``every_s``."""
+    rows, energy_j, shown_j = [], 0.0, 0.0
+    for i in range(round(seconds / every_s) + 1):
+        if i % round(step_s / every_s) == 0:
+            shown_j = energy_j
+        rows.append({"at_s": i * every_s, "energy_j": round(shown_j, 9)})
+        energy_j += watts(i * every_s) * every_s
+    return rows
+
+
+def taken(time_s: float, launches: int, samples: int, passed_s: float, busy_s: float | None = None) -> Samples:
+    stamps = [i * passed_s / samples for i in range(samples)]
+    return Samples([time_s] * samples, stamps, launches, passed_s, passed_s if busy_s is None else busy_s)
+
+
+def test_the_energy_of_a_launch_is_the_counters_and_its_steps_do_not_matter() -> None:
+    rows = readings(lambda at_s: 500.0, 1.03)
+    samples = taken(1e-3, 10, 100, 1.0)
+    clock, _ = clock_facts(Clock(compute_hz=1e9), rows, samples, cold=False)
+    assert clock.extra["power_by_energy_w"] == pytest.approx(500, rel=0.01)
+    assert clock.extra["energy_per_launch_j"] == pytest.approx(0.5, rel=0.01)
+    assert "counter" in str(clock.extra["energy_source"])
+
+
+def test_pauses_are_in_the_energy_of_a_launch_and_whole_periods_are_compared() -> None:
+    rows = readings(lambda at_s: 700.0 if round(1000 * at_s) % 200 < 60 else 120.0, 1.2)
+    samples = taken(1e-3, 10, 30, 1.0, busy_s=0.3)
+    clock, _ = clock_facts(Clock(compute_hz=1e9), rows, samples, cold=False, period_s=0.2)
+    mean_w = 0.3 * 700 + 0.7 * 120
+    assert clock.extra["power_by_energy_w"] == pytest.approx(mean_w, rel=0.03)
+    assert clock.extra["energy_per_launch_j"] == pytest.approx(mean_w * 1.0 / 300, rel=0.03)
+    assert clock.extra["duty_held"] == pytest.approx(0.3)
+
+
+def test_too_short_a_part_and_flushes_between_launches_give_no_energy() -> None:
+    short, _ = clock_facts(Clock(compute_hz=1e9), readings(lambda at_s: 500.0, 0.2), taken(1e-3, 1, 100, 0.1), False)
+    assert "energy_per_launch_j" not in short.extra
+    rows = readings(lambda at_s: 500.0, 1.0)
+    flushed, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-5, 1, 1000, 1.0), cold=True)
+    assert "energy_per_launch_j" not in flushed.extra
+    assert flushed.extra["power_by_energy_w"] == pytest.approx(500, rel=0.01)
+    mostly, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(0.095, 1, 10, 1.0), cold=True)
+    assert mostly.extra["energy_per_launch_j"] == pytest.approx(500 * 0.095, rel=0.01)
+    assert "share" in str(mostly.extra["energy_source"])
+
+
+def test_no_counter_no_energy() -> None:
+    clock, flags = clock_facts(Clock(compute_hz=1e9), [], taken(1e-3, 1, 10, 1.0), False)
+    assert set(clock.extra) == {"timed_share"}
+    assert flags == []
+    assert counter_power_w([{"at_s": 0.0, "energy_j": None}, {"at_s": 1.0, "energy_j": None}]) is None
+
+
+def test_a_continuous_counter_needs_two_readings() -> None:
+    rows = [{"at_s": 0.0, "energy_j": 0.0}, {"at_s": 2.0, "energy_j": 90.0}]
+    assert counter_power_w(rows, stepped=False) == 45.0
+
+
+def test_mean_power_of_a_short_part_is_not_nvmls() -> None:
+    assert mean_power_w({"power_w": 300.0, "sampled_s": 0.1}) is None
+    assert mean_power_w({"power_w": 300.0, "sampled_s": 2.0}) == 300.0
+    assert mean_power_w({"power_w": 300.0, "sampled_s": 2.0, "power_by_energy_w": 310.0}) == 310.0
+
+
+def test_accumulated_and_sampled_throttle_time_are_compared() -> None:
+    rows = [{"at_s": 0.02 * i, "event_reasons": "sw_power_cap" if i >= 50 else "none"} for i in range(151)]
+    facts, flags = throttle_agreement(rows, {"throttled_power_s": 2.0, "throttled_hw_thermal_s": 0.0})
+    assert facts == {"throttle_samples_power_s": pytest.approx(2.0, abs=0.02)}
+    assert flags == []
+    _, (flag,) = throttle_agreement(rows, {"throttled_power_s": 1.5})
+    assert flag.name == "throttle time uncertain"
+    assert "1.50 s and 2.01 s (25% apart)" in flag.message
+    assert throttled_share({"sampled_s": 4.0, "throttled_power_s": 1.0, "throttled_hw_thermal_s": 2.0}) == 0.5
+    assert throttled_share({"sampled_s": 4.0}) is None
+
+
+def test_clocks_that_fall_during_the_repeats() -> None:
+    """30 samples at full clock, 40 while it sinks, 30 at the bottom; the mask is that of the power cap."""
+    times = [0.690e-3] * 30 + [(0.6928 + 0.0028 * i) * 1e-3 for i in range(40)] + [0.808e-3] * 30
+    stamps = [0.01 * i for i in range(100)]
+    samples = Samples(times, stamps, 1, 1.0, 1.0)
+    rows = [{"at_s": at_s, "event_reasons": "none" if i < 30 else "sw_power_cap"} for i, at_s in enumerate(stamps)]
+    timing = summarised(samples, 0.0, None, "")
+    assert timing.median_s == pytest.approx(0.7474e-3, rel=1e-3)  # of all samples, never the fastest alone
+    clock, _ = clock_facts(Clock(compute_hz=1.77e9), rows, samples, cold=True)
+    assert clock.extra["samples_held_back"] == pytest.approx(0.70)
+    assert clock.extra["unthrottled_median_s"] == pytest.approx(0.690e-3)
+    assert drift(times) == pytest.approx(0.171, abs=1e-3)
+    (flag,) = throttle_flags(clock.extra)
+    assert flag.name == "throttled"
+    assert "70%" in flag.message
+    assert "690 µs" in flag.message
+
+
+def test_idling_and_settings_are_no_throttling() -> None:
+    rows = [{"at_s": 0.1 * i, "event_reasons": "idle applications_clocks_setting"} for i in range(10)]
+    clock, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 1, 10, 1.0), True)
+    assert clock.extra["samples_held_back"] == 0.0
+    assert throttle_flags(clock.extra) == []
+
+
+def test_a_cpus_own_meter(tmp_path: Path) -> None:
+    for name, counted in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"), ("intel-rapl:1", "psys")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "name").write_text(f"{counted}\n")
+        (folder / "energy_uj").write_text("900000\n")
+        (folder / "max_energy_range_uj").write_text("1000000\n")
+    meter = Rapl(tmp_path)
+    assert meter.joules() == 0.0
+    (tmp_path / "intel-rapl:0/energy_uj").write_text("100000\n")  # it ran over
+    assert meter.joules() == pytest.approx(0.2)
+    assert Rapl(tmp_path / "none").joules() is None
+
+
+# The soak of a made-up GPU
+
+
+def test_a_soaks_record_is_that_of_its_settled_part() -> None:
+    point, _, _ = made_soak()
+    assert point.clock
+    assert point.clock.compute_hz == pytest.approx(1.42e9, rel=0.01)
+    assert point.clock.extra["power_by_energy_w"] == pytest.approx(698, rel=0.01)
+    row = point_row(point)
+    assert row["flop_per_j"] == pytest.approx(point.work.flops / (698 * point.timing.median_s), rel=0.02)  # type: ignore[union-attr]
+    assert row["throttled_share"] == pytest.approx(0.99, abs=0.01)
+    assert {flag.name for flag in point.flags} == {"throttled"}
+
+
+def test_the_running_roof_follows_the_true_clock() -> None:
+    point, samples, clocks = made_soak(seconds=20)
+    course = course_of(point, samples, clocks, ROOFS)
+    assert course
+    late = course.table[course.table["at_s"] > 15]
+    assert (late["attainable_per_s"] / (830e12 * late["compute_hz"] / 1.62e9)).dropna().between(0.99, 1.01).all()
+    assert (late[course.rate] / late["attainable_per_s"]).between(0.91, 0.95).all()
+    ((start_s, end_s),) = course.held_back["sw_power_cap"]
+    assert (start_s, end_s) == (pytest.approx(1.2, abs=0.05), pytest.approx(20.5, abs=0.05))
+
+
+@pytest.mark.parametrize("settings", [SCREEN, COLUMN])
+def test_the_soaks_figure(settings: Any, tmp_path: Path) -> None:
+    point, samples, clocks = made_soak(seconds=20)
+    drawing = draw_soak(point, samples, clocks, MACHINE, ROOFS, settings)
+    assert drawing
+    assert [axes.get_label() for axes in drawing.axes] == [
+        "strip Throughput, and the roof above it", "strip SM clock", "strip Power", "strip Temperature",
+    ]  # fmt: skip
+    assert "under the power cap" in drawing.headline
+    texts = " ".join(text.get_text().replace("\n", " ") for text in drawing.texts)
+    assert "by NVML's accumulator" in texts
+    assert "apart" in texts
+    if settings is SCREEN:
+        drawing.save(tmp_path / "soak")
+        rows = list(csv.DictReader((tmp_path / "soak.csv").open()))
+        assert len(rows) == pytest.approx(82, abs=1)
+        assert {"flops_per_s", "attainable_per_s", "compute_hz", "nvml_sm_hz", "throttled_power_s"} <= set(rows[0])
+
+
+def test_a_soak_without_readings_and_roofs_is_drawn_all_the_same() -> None:
+    point, samples, _ = made_soak(seconds=5)
+    drawing = draw_soak(point, samples, [], None, None, SCREEN)
+    assert drawing
+    assert len(drawing.axes) == 1
+    assert drawing.table is not None
+    plain = msgspec.structs.replace(point, clock=Clock(compute_hz=1e9))
+    assert draw_soak(plain, samples, [], None, None, SCREEN) is None
