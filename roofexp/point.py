@@ -267,8 +267,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Names the point in tables and figures: kernel, size and precision."""
-        return f"{self.kernel} {self.size} {self.precision}"
+        """Names the point in tables and figures: kernel, size, precision, and what was asked of the clock."""
+        asked = f" {self.clock.asked}" if self.clock and self.clock.asked else ""
+        if self.clock and self.clock.extra.get("clocks_locked") == "no":
+            asked += " (refused)"
+        return f"{self.kernel} {self.size} {self.precision}{asked}"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
