@@ -173,7 +173,7 @@ def _diagnosis(row: dict[str, Any]) -> Diagnosis:
         score=0.8,
         evidence=[
             Evidence(what="stall cycles per instruction", value=4.1, threshold=2.0),
-            Evidence(what="DRAM busy", value=41.0, threshold=60.0, unit="%"),
+            Evidence(what="DRAM <at> work", value=41.0, threshold=60.0, unit="%"),
         ],
     )
     occupancy = Cause(name="occupancy", message="48 % of 50 % possible", next_move="fewer registers", score=0.2)

@@ -10,6 +10,7 @@ from pathlib import Path
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, BadInputError
 from roofexp.report.contents import Contents, read_contents
 from roofexp.report.page import REPORT, write_page
+from roofexp.report.redraw import redraw, wanted
 from roofexp.summary import relative
 
 
@@ -18,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         contents = read_contents(options.folder)
-        if options.redraw or not any((options.folder / "figures").glob("*.*")):
+        if options.redraw or wanted(contents):
             _redraw(contents)
         written = write_page(contents, options.output)
     except BadInputError as error:
@@ -40,16 +41,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of a sweep, or a published one")
     parser.add_argument("--output", type=Path, metavar="FILE", help=f"where to write it; else {REPORT} in FOLDER")
-    parser.add_argument(
-        "--redraw", action="store_true", help="draw the figures again first (they are when none is there)"
-    )
+    parser.add_argument("--redraw", action="store_true", help="draw the figures again first")
     return parser
 
 
 def _redraw(contents: Contents) -> None:
     """A figure that cannot be drawn is a line and no reason to have no page."""
-    from roofexp.report.redraw import redraw
-
     try:
         for file in redraw(contents):
             if file.suffix == ".svg":

@@ -23,6 +23,11 @@ def redraw(contents: Contents) -> list[Path]:
     return draw_all(contents.folder, points_frame(contents), contents.roofs, _settings(contents), far_below)
 
 
+def wanted(contents: Contents) -> bool:
+    """Whether the sweep has no figures and was not told to have none."""
+    return not any((contents.folder / "figures").glob("*.*")) and bool(_group(contents, "figures").get("draw", True))
+
+
 def points_frame(contents: Contents) -> Any:
     """The rows of points.csv, made again from the records where there are any."""
     import pandas
@@ -38,7 +43,7 @@ def _settings(contents: Contents) -> FiguresConfig:
     known = {
         name: value for name, value in _group(contents, "figures").items() if name in FiguresConfig.__annotations__
     }
-    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), known))
+    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), known, {"draw": True}))
     assert isinstance(found, FiguresConfig)
     return found
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from roofexp.diagnosis.diagnose import evidence_text
 from roofexp.report.roof_table import check_text
 from roofexp.report.rows import anchor
 from roofexp.report.strip import strip
@@ -36,6 +37,7 @@ def environment() -> Any:
         "anchor": anchor,
         "strip": strip,
         "check": check_text,
+        "evidence": evidence_text,
     }
     made.globals |= {"few": FEW}
     return made
