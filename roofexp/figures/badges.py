@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofexp.figures import style
+from roofexp.figures.boxes import Box
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from roofexp.figures.labels import Ground
 
 SIZE = 1.35  # diameter over font size
 
@@ -42,7 +45,7 @@ def _start(group: Sequence[float], gap: float) -> float:
 
 
 def draw_badges(
-    axes: Axes,
+    ground: Ground,
     places: Sequence[tuple[float, float]],
     numbers: Sequence[int],
     font_pt: float,
@@ -52,6 +55,7 @@ def draw_badges(
 ) -> None:
     """``along``: the direction (of length 1, upward) in which badges may give way; ``away``: where they stand from the
     places, in font sizes. Filled badges are white on dark, the others dark on white."""
+    axes = ground.axes
     pixels = axes.figure.dpi / 72 * font_pt
     ends = axes.transData.transform(list(places))
     order = sorted(range(len(ends)), key=lambda i: float(ends[i] @ along))
@@ -61,9 +65,10 @@ def draw_badges(
     most = [s + (room.y1 - y) / along[1] for s, y in zip(wanted, at, strict=True)]
     least = [s + (room.y0 - y) / along[1] for s, y in zip(wanted, at, strict=True)]
     for i, moved, from_ in zip(order, within(spread(wanted, gap), gap, most, least), wanted, strict=True):
-        x, y = (ends[i][k] + (moved - from_) * along[k] + away[k] * pixels for k in (0, 1))
+        x, y = (float(ends[i][k]) + (moved - from_) * along[k] + away[k] * pixels for k in (0, 1))
         middle = axes.transAxes.inverted().transform((x, y))
         tip = axes.transAxes.inverted().transform(ends[i])
+        ground.taken.append(Box(x, y, 0.55 * SIZE * pixels, 0.55 * SIZE * pixels))
         line: dict[str, Any] = {"color": style.FADED, "linewidth": 0.07 * font_pt, "zorder": 5.5}
         axes.plot([tip[0], middle[0]], [tip[1], middle[1]], transform=axes.transAxes, clip_on=False, **line)
         _badge(axes, (float(middle[0]), float(middle[1])), str(numbers[i]), font_pt, filled[i])

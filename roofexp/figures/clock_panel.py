@@ -65,7 +65,7 @@ def draw_clock_panel(
     ends: list[tuple[float, float, list[str]]] = []
     places: list[tuple[float, float]] = []
     lines: list[tuple[tuple[float, float], tuple[float, float]]] = []
-    for each, name in _different(kernels, what)[:MOST]:
+    for each, name in _different(kernels, what):
         for column, told in (("compute_hz", name), ("nvml_sm_hz", "NVML")):
             path = _path(each.rows, what, column)
             if not path:
@@ -106,6 +106,8 @@ def _different(kernels: Sequence[Crossing], what: Abscissa) -> list[tuple[Crossi
         if path and not alike:
             kept.append((each, path))
             names.append(each.name)
+        if len(kept) == MOST:
+            break
     return [(each, name) for (each, _), name in zip(kept, names, strict=True)]
 
 

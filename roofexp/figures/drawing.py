@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from io import BytesIO
 from pathlib import Path
@@ -47,7 +48,7 @@ class Drawing(Figure):
         written = [stem.with_name(f"{stem.name}.csv")]
         write_atomically(written[0], self._csv())
         kinds = ["png", "svg", *(["pdf"] if self.settings.style is FigureStyle.paper else [])]
-        with style.themed(self.settings):
+        with style.themed(self.settings), style.salted(stem.name):
             for kind in kinds:
                 data = self._rendered(kind)
                 written.append(stem.with_name(f"{stem.name}.{kind}"))
@@ -65,14 +66,27 @@ class Drawing(Figure):
 
 
 def with_hover(svg: bytes, hover: dict[str, str]) -> bytes:
-    """The SVG with a ``<title>`` in each element whose id is a key of ``hover``; browsers show it under the mouse."""
+    """The SVG with a ``<title>`` in each element whose id is a key of ``hover``; browsers show it under the mouse.
+
+    Ids that nothing refers to are left out: several figures in one page would share them.
+    """
     for prefix, name in _NAMESPACES.items():
         ElementTree.register_namespace(prefix, name)
     root = ElementTree.fromstring(svg)
+    referred = _referred(root)
     for element in root.iter():
-        text = hover.get(element.get("id", ""))
+        name = element.get("id", "")
+        if name and name not in hover and name not in referred:
+            del element.attrib["id"]
+        text = hover.get(name)
         if text is not None:
             title = ElementTree.Element(f"{{{_SVG}}}title")
             title.text = text
             element.insert(0, title)
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def _referred(root: ElementTree.Element) -> set[str]:
+    """The ids that some attribute points at: ``#name`` or ``url(#name)``."""
+    values = (value for element in root.iter() for value in element.attrib.values() if "#" in value)
+    return {name for value in values for name in re.findall(r"#([\w.-]+)", value)}

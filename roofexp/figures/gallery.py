@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from roofexp.clocks.modes import find_roofs, roofs_mode, roofs_of
 from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
 
@@ -101,7 +102,6 @@ def _of_soaks(
     if "soak_s" not in points or not (points["soak_s"] > 0).any():
         return
     from roofexp.archive import read_sweep_points, read_tables
-    from roofexp.clocks.modes import find_roofs
     from roofexp.figures.soak import draw_soak
     from roofexp.sweep import read_machines
 
@@ -110,8 +110,7 @@ def _of_soaks(
     machines = read_machines(sweep_folder)
     for point in soaks:
         rows = samples.get(point.job, []), clocks.get(point.job, [])
-        asked = point.clock.asked if point.clock else None
-        roofs = find_roofs(roof_sets, point.machine_id, point.clock_mode, asked)
+        roofs = roofs_of(point, roof_sets)
         name = re.sub(r"[^\w.]+", "_", point.label)
         ending = f"_{point.job}" if sum(each.label == point.label for each in soaks) > 1 else ""
         yield (
@@ -138,20 +137,18 @@ def _written(stem: Path, draw: Draw) -> list[Path]:
 
 def _groups(points: DataFrame, roof_sets: Sequence[RoofSet]) -> Iterator[Group]:
     """Points without a machine (skipped, failed) are shown beside those of the first one, where notes name them."""
-    keys = [_column(points, name) for name in ("machine_id", "clock_mode")]
-    known = [machine for machine in keys[0] if machine] or [roofs.machine.machine_id for roofs in roof_sets]
-    machines = [machine or (known[0] if known else "") for machine in keys[0]]
-    pairs = list(zip(machines, keys[1], strict=True))
+    ids, modes, asked = (_column(points, name) for name in ("machine_id", "clock_mode", "clock_asked"))
+    known = [machine for machine in ids if machine] or [roofs.machine.machine_id for roofs in roof_sets]
+    machines = [machine or (known[0] if known else "") for machine in ids]
     names = _short_names(dict.fromkeys(machines), roof_sets)
-    for machine, mode in dict.fromkeys(pairs):
-        rows = points[[pair == (machine, mode) for pair in pairs]]
-        yield Group(names[machine], mode, rows, _roofs_of(machine, mode, roof_sets))
-
-
-def _roofs_of(machine: str, mode: str, roof_sets: Sequence[RoofSet]) -> RoofSet | None:
-    """The roofs of the machine in that clock mode, or else in any: they are redrawn at the clock held."""
-    own = [roofs for roofs in roof_sets if roofs.machine.machine_id == machine]
-    return next((roofs for roofs in own if roofs.clock_mode == mode), own[0] if own else None)
+    # each locked clock has roofs of its own, so that they do not share a figure; shares of a duty do
+    locked = [text if mode == "locked" else "" for mode, text in zip(modes, asked, strict=True)]
+    keys = list(zip(machines, modes, locked, strict=True))
+    for key in dict.fromkeys(keys):
+        machine, mode, text = key
+        rows = points[[each == key for each in keys]]
+        name = roofs_mode(mode, text) if text else mode
+        yield Group(names[machine], name, rows, find_roofs(roof_sets, machine, mode, text))
 
 
 def _short_names(machines: dict[str, None], roof_sets: Sequence[RoofSet]) -> dict[str, str]:

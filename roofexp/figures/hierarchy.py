@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SHAPES = {"dram": "o", "l2": "s", "l1": "^", "shared": "D"}
 NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1", "shared": "shared memory"}
+MOST_COLOURS = 9  # where more points have names of their own, colour is the kernel
 MOST_POINTS = 40  # each of them is a line with up to four marks
 
 
@@ -57,7 +58,9 @@ class _Hierarchy:
         self.left_out -= len(self.rows)
         self.labels = Labels(self.rows)
         self.names = {i: " ".join(self.labels.words(row)) for i, row in self.rows.iterrows()}
-        self.colours = style.kernel_colours(self.names.values())
+        named = len(set(self.names.values())) <= MOST_COLOURS
+        self.colour_of = self.names if named else {i: str(kernel) for i, kernel in self.rows["kernel"].items()}
+        self.colours = style.kernel_colours(self.colour_of.values())
         lines = roof_lines(roofs, self.rows, precisions(self.rows))
         bandwidth, compute = ([line for line in part if not line.ceiling] for part in (lines.bandwidth, lines.compute))
         self.lines = RoofLines(bandwidth, compute)
@@ -114,7 +117,7 @@ class _Hierarchy:
     def _draw_points(self, axes: Axes, table: Table, said: dict[str, str]) -> list[tuple[float, float]]:
         places = []
         for index, row in self.rows.iterrows():
-            found, rate, colour = at_levels(row, self.roofs), row["flops_per_s"], self.colours[self.names[index]]
+            found, rate, colour = at_levels(row, self.roofs), row["flops_per_s"], self.colours[self.colour_of[index]]
             reach = [each.intensity for each in found]
             axes.plot(reach, [rate] * len(found), color=colour, linewidth=0.12 * self.font, zorder=3)
             for each in found:

@@ -50,7 +50,7 @@ def draw_ridge_map(
     pairs = itertools.pairwise(path)
     ground.lines += [(ground.segment((a[0], b[0]), (a[1], b[1])), 3.0) for a, b in pairs]
     filled = [ridge.what == "held" for ridge in ridges]
-    draw_badges(axes, path, [ridge.number for ridge in ridges], font, (0.0, 1.0), (1.7, 0.0), filled)
+    draw_badges(ground, path, [ridge.number for ridge in ridges], font, (0.0, 1.0), (1.7, 0.0), filled)
     for each in shown:
         upright = ground.segment((each.intensity, each.intensity), axes.get_ylim())
         look = {"fontsize": 0.8 * font, "color": style.INK, "label": "kernel-label", "zorder": 3.4}

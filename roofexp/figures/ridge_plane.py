@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NEAR = 8.0  # kernels within this factor of a ridge are in sight
 ROOT = 1 / math.sqrt(2)
+BESIDE = 1.3
 NUMBERED = 3  # precisions whose ridges are numbered on the plane; the panels below number all
 SAME = 1.01  # bandwidths nearer to each other than this are one line
 
@@ -66,7 +67,7 @@ def draw_ridge_plane(
     if shown:
         at = [(ridge.intensity, ridge.compute) for ridge in shown]
         filled = [ridge.what == "held" for ridge in shown]
-        draw_badges(axes, at, [r.number for r in shown], font, (ROOT, ROOT), (-1.5, 1.5), filled)
+        draw_badges(ground, at, [r.number for r in shown], font, (ROOT, ROOT), (-1.5, 1.5), filled)
     _name_kernels(ground, in_sight(kernels, ridges), font)
     for each in in_sight(kernels, ridges):
         for row in records(each.rows):
@@ -85,13 +86,23 @@ def draw_ridge_plane(
 
 
 def _numbered(ridges: Sequence[Ridge]) -> list[str]:
-    """The precisions whose ridge moved farthest."""
+    """The precisions whose ridge moved farthest, of those side by side one."""
 
     def shift(precision: str) -> float:
         own = [ridge.intensity for ridge in ridges if ridge.precision == precision]
         return max(own) / min(own)
 
-    return sorted(moved(ridges), key=shift, reverse=True)[:NUMBERED]
+    taken: list[str] = []
+    for precision in sorted(moved(ridges), key=shift, reverse=True):
+        if not any(_overlap(ridges, precision, other) for other in taken):
+            taken.append(precision)
+    return taken[:NUMBERED]
+
+
+def _overlap(ridges: Sequence[Ridge], first: str, second: str) -> bool:
+    """Whether the paths of two precisions lie side by side, so that numbers could belong to either."""
+    a, b = ([r.intensity for r in ridges if r.precision == name] for name in (first, second))
+    return min(a) < BESIDE * max(b) and min(b) < BESIDE * max(a)
 
 
 def stage_words(ridge: Ridge, by_threads: bool) -> str:

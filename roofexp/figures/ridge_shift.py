@@ -12,7 +12,7 @@ from roofexp.figures.page import Page
 from roofexp.figures.plane_axes import BELOW, SIDE, equal_plane
 from roofexp.figures.ridge_map import draw_ridge_map, set_map_limits
 from roofexp.figures.ridge_plane import draw_ridge_plane, in_sight, ridge_plane, stage_words
-from roofexp.figures.ridges import Crossing, Ridge, crossings, moved, ridges
+from roofexp.figures.ridges import Crossing, Ridge, apart, crossings, moved, ridges
 from roofexp.figures.roof_lines import RoofLines
 from roofexp.figures.table import Table
 from roofexp.machine import RoofSet
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 HEADING = 1.7  # above each lower panel, in font sizes
 ACROSS = {True: 4, False: 2}  # lower panels in a row, in wide and in narrow figures
 MOST_KERNELS = 8
+MOST_IN_MAP = 4
+MANY = 12  # kernels at a size; from here on the clocks are those of a kernel at all its sizes
 
 
 def draw_ridge_shift(points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig) -> Drawing | None:
@@ -55,7 +57,8 @@ class _RidgeShift:
         labels = Labels(frame, leave_out=("precision", "held_by"))
         names = [" ".join(labels.words(row)) for _, row in frame.iterrows()]
         self.kernels = crossings(frame, found, names)
-        self.shown = in_sight(self.kernels, found)[:MOST_KERNELS]
+        self.distinct = apart(self.kernels)
+        self.shown = in_sight(self.distinct, found)[:MOST_KERNELS]
         self.colours = style.kernel_colours(frame["kernel"])
         self.mark_pt = 0.8 * marks.size_pt(len(frame), settings)
         self.maps = self._maps()
@@ -116,16 +119,22 @@ class _RidgeShift:
             axes = page.axes(drawing, left, bottom, width, height, label=name)
             axes.set_ylim(self._stage_range())
             if each is None:
-                kernels = sorted(self.kernels, key=lambda kernel: -len(kernel.rows))
-                shown = [*self.shown, *(kernel for kernel in kernels if kernel not in self.shown)]
-                clock_panel.draw_clock_panel(axes, shown, self.frame, self.colours, self.font, table)
+                clock_panel.draw_clock_panel(axes, self._clocked(), self.frame, self.colours, self.font, table)
                 clock_panel.head(axes, width, self.font)
             else:
                 set_map_limits(axes, each, self._stage_range(), width, self.font)
-                kernels = [kernel for kernel in self.kernels if kernel.precision == each[0].precision]
-                draw_ridge_map(axes, each, kernels[:MOST_KERNELS], self.colours, self.font, self.by_threads)
+                kernels = [kernel for kernel in self.distinct if kernel.precision == each[0].precision]
+                draw_ridge_map(axes, each, kernels[:MOST_IN_MAP], self.colours, self.font, self.by_threads)
             self._label_stage(axes, first=i == 0)
             left += weight * part + gap
+
+    def _clocked(self) -> list[Crossing]:
+        """What the panel of clocks shows: the kernels in sight first, then those with the most points."""
+        kernels = self.kernels
+        if len(kernels) > MANY:
+            kernels = crossings(self.frame, self.ridges, self.frame["kernel"].tolist())
+        seen = {id(each) for each in self.shown}
+        return sorted(kernels, key=lambda each: (id(each) not in seen, -len(each.rows)))
 
     def _label_stage(self, axes: Axes, first: bool) -> None:
         from matplotlib.ticker import FixedLocator

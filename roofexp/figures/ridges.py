@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 What = Literal["held", "burst", "sustained"]
 APART = 1.03  # ridges nearer to each other than this have not moved
 SAME_CLOCK = 1.01  # points within this held one clock
+SAME_PLACE = 0.03  # relative: kernels nearer to each other are one line
 MOST_STAGES = 6  # of a precision
 
 
@@ -175,6 +176,16 @@ def crossings(frame: DataFrame, found: Sequence[Ridge], names: Sequence[str]) ->
                 Crossing(str(name), str(rows["kernel"].iloc[0]), str(precision), intensity, side, turns_at, rows)
             )
     return sorted(kept, key=lambda each: (each.side != "both", _distance(each, found)))
+
+
+def apart(kernels: Sequence[Crossing]) -> list[Crossing]:
+    """Without those that stand where another of their precision stands already."""
+    kept: list[Crossing] = []
+    for each in kernels:
+        same = (o for o in kept if o.precision == each.precision and abs(o.intensity / each.intensity - 1) < SAME_PLACE)
+        if not any(same):
+            kept.append(each)
+    return kept
 
 
 def _side(intensity: float, own: Sequence[Ridge]) -> tuple[Literal["bandwidth", "compute", "both"], float | None]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from roofexp.figures import limits, marks, style, words
 from roofexp.figures.choice import worth_naming
 from roofexp.figures.frame import Labels, not_drawn, precisions, prepared, records, with_flops, without_flops
+from roofexp.figures.knee import knees
 from roofexp.figures.labels import Ground
 from roofexp.figures.limits import Decades, Plane, decades_of
 from roofexp.figures.page import Page
@@ -27,6 +28,7 @@ SIDE = 5.0  # room for tick labels and the axis label, in font sizes
 BELOW = 3.3
 STRIP = 11.0  # width of the strip
 FLATTEST, TALLEST = 0.5, 0.9  # height over width of the plane
+MOST_KNEES = 6
 PATHS = 60  # points up to which the sizes of a kernel are joined
 
 
@@ -55,7 +57,8 @@ class _Roofline:
         self.drawn = pandas.concat([self.on_plane, self.in_strip])
         shown = self.drawn if len(self.drawn) else frame
         self.lines = roof_lines(roofs, shown, precisions(shown))
-        self.title = title or words.roofline_title(self.drawn)
+        self.knees = knees(self.on_plane, self.lines)
+        self.title = title or words.knee_title(self.knees, self.drawn) or words.roofline_title(self.drawn)
         self.under = words.machine_line(shown, roofs)
         self.colours = style.kernel_colours(marks.kernels_by_count(self.drawn))
         self.mark_pt = marks.size_pt(len(self.drawn), settings)
@@ -70,6 +73,7 @@ class _Roofline:
         axes = self._plane_axes(drawing, page, plane)
         draw_roofs(axes, self.lines, plane, self.font, table, drawing.hover)
         self._draw_paths(axes)
+        self._draw_knees(axes, table)
         places = _places(self.on_plane, self.on_plane["intensity_flop_per_byte"], "flops_per_s")
         ground = self._draw_points(axes, self.on_plane, places, table)
         lost = write_roofs(ground, self.lines, plane, self.font)
@@ -86,6 +90,9 @@ class _Roofline:
         notes = [
             words.roofs_note(self.roofs, self.lines),
             f"Not named for want of room: {style.joined(unnamed)}." if unnamed else "",
+            "Bar at the ridge: what is missing to the corner, at least (full) and at most (pale)."
+            if self.knees
+            else "",
             words.traffic_note(self.drawn),
             words.flags_note(self.drawn),
             words.names_note(len(self.drawn), self.settings.labels),
@@ -146,6 +153,17 @@ class _Roofline:
                 path = part.sort_values(by, kind="stable")
                 x, y = path["intensity_flop_per_byte"], path["flops_per_s"]
                 axes.plot(x, y, color=self.colours[str(kernel)], linewidth=0.08 * self.font, alpha=0.5, zorder=3)
+
+    def _draw_knees(self, axes: Axes, table: Table) -> None:
+        """From the ideal corner down to where the kernel passes the ridge: at least the full part, at most the pale."""
+        for knee in self.knees[:MOST_KNEES]:
+            look: dict[str, Any] = {"color": self.colours[knee.kernel], "linewidth": 0.3 * self.font, "zorder": 4}
+            look |= {"solid_capstyle": "butt", "label": "knee"}
+            axes.plot([knee.ridge] * 2, [knee.high, knee.corner], **look)
+            axes.plot([knee.ridge] * 2, [knee.low, knee.high], alpha=0.4, **look)
+            heights = {"flops_per_s": knee.corner, "flops_per_s_low": knee.low, "flops_per_s_high": knee.high}
+            name, at = f"{knee.kernel} {knee.precision}", {"intensity_flop_per_byte": knee.ridge}
+            table.line("knee", name, [{**at, **heights}], kernel=knee.kernel, precision=knee.precision)
 
     def _draw_points(self, axes: Axes, rows: DataFrame, places: list[tuple[float, float]], table: Table) -> Ground:
         crowded = len(self.drawn) > marks.CROWD

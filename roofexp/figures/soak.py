@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofexp.figures import limits, style
 from roofexp.figures.page import Page
 from roofexp.figures.soak_course import Course, Row, course_of
-from roofexp.figures.soak_words import REASONS, ends, notes, title, under
+from roofexp.figures.soak_words import REASONS, ends, is_unsettled, notes, title, under
 from roofexp.machine import Machine, RoofSet
 from roofexp.point import Point
 from roofexp.schema import FiguresConfig
@@ -142,7 +142,8 @@ def _draw_strip(axes: Axes, strip: Strip, point: Point, course: Course, font: fl
         _draw_mark(axes, strip.mark[0] / scale, strip.mark[1], font)
     settled = point.clock.extra.get("settled_from_s") if point.clock else None
     if isinstance(settled, float):
-        _draw_settled(axes, settled, font, named=strip.high)
+        word = "last third" if is_unsettled(point) else "settled"
+        _draw_settled(axes, settled, font, word if strip.high else "")
 
 
 def _write_end(axes: Axes, course: Course, scale: float, font: float) -> None:
@@ -157,12 +158,12 @@ def _write_end(axes: Axes, course: Course, scale: float, font: float) -> None:
     axes.text(0.998, low / scale - 0.03 * height, words, transform=axes.get_yaxis_transform(), **look)
 
 
-def _draw_settled(axes: Axes, at_s: float, font: float, named: bool) -> None:
+def _draw_settled(axes: Axes, at_s: float, font: float, word: str) -> None:
     axes.axvline(at_s, color=style.INK, linewidth=0.09 * font, linestyle=(0, (1, 1.5)), zorder=2)
-    if named:
+    if word:
         side = "left" if at_s < sum(axes.get_xlim()) / 2 else "right"
         place: dict[str, Any] = {"ha": side, "va": "bottom", "transform": axes.get_xaxis_transform()}
-        axes.text(at_s, 0.02, " settled ", fontsize=0.85 * font, color=style.FADED, **place)
+        axes.text(at_s, 0.02, f" {word} ", fontsize=0.85 * font, color=style.FADED, **place)
 
 
 def _draw_mark(axes: Axes, level: float, name: str, font: float) -> None:

@@ -28,7 +28,7 @@ def title(point: Point, course: Course) -> str:
     if abs(late / early - 1) <= MOVED:
         return f"{name} holds {to} for {course.table['at_s'].iloc[-1]:.0f} s{_because(course)}"
     verb = "falls" if late < early else "rises"
-    return f"{name} {verb} from {engineering(early, course.unit)} to {to}{_because(course)}"
+    return f"{name} {verb} from {engineering(early, course.unit)} to {to}{_because(course, though=True)}"
 
 
 def ends(course: Course, column: str) -> tuple[float, float]:
@@ -38,26 +38,29 @@ def ends(course: Course, column: str) -> tuple[float, float]:
     return float(first.median()), float(known[column].iloc[-max(1, len(known) // 3) :].median())
 
 
-def _because(course: Course) -> str:
+def _because(course: Course, though: bool = False) -> str:
     """What the clock did, and what held it back."""
     reason = next((REASONS.get(reason, reason) for reason in course.held_back), None)
     if not course.known("compute_hz"):
         return ""
     early, late = ends(course, "compute_hz")
     if abs(late / early - 1) <= MOVED:
-        return f": the clock stays at {engineering(late, 'Hz')}"
+        return f"{', though' if though else ':'} the clock stays at {engineering(late, 'Hz')}"
     return f": the clock goes from {engineering(early, 'Hz')} to {engineering(late, 'Hz')}" + (
         f" under the {reason}" if reason else ""
     )
+
+
+def is_unsettled(point: Point) -> bool:
+    return any(flag.name == "not settled" for flag in point.flags)
 
 
 def under(point: Point, machine: Machine | None) -> str:
     clock = point.clock
     assert clock
     asked = clock.asked or point.clock_mode
-    held = (
-        f"clock held once settled {engineering(clock.compute_hz, 'Hz')}" if clock.compute_hz else "clock held unknown"
-    )
+    when = "in the last third" if is_unsettled(point) else "once settled"
+    held = f"clock held {when} {engineering(clock.compute_hz, 'Hz')}" if clock.compute_hz else "clock held unknown"
     soak_s = clock.extra.get("soak_s")
     seconds = f"{plain(float(soak_s), 3)} s from an idle start" if isinstance(soak_s, (int, float)) else ""
     name = machine.name if machine else point.machine_id or "unknown machine"
@@ -70,9 +73,8 @@ def notes(point: Point, course: Course, roofs: RoofSet | None) -> list[str]:
     extra = point.clock.extra if point.clock else {}
     assert point.timing
     settled = extra.get("settled_from_s")
-    unsettled = any(flag.name == "not settled" for flag in point.flags)
     said = []
-    if unsettled:
+    if is_unsettled(point):
         said.append("The rate never settled; the record's time is that of the last third.")
     elif isinstance(settled, float):
         said.append(f"Settled from {settled:.1f} s on (dotted): the record's time is that of this part.")

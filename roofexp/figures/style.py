@@ -33,6 +33,13 @@ def themed(settings: FiguresConfig) -> AbstractContextManager[None]:
     return matplotlib.rc_context(rc(settings))
 
 
+def salted(name: str) -> AbstractContextManager[None]:
+    """Ids of shared shapes in an SVG that differ from those of other figures in one page."""
+    from roofexp.figures.headless import matplotlib
+
+    return matplotlib.rc_context({"svg.hashsalt": f"roofexp {name}"})
+
+
 def rc(settings: FiguresConfig) -> dict[Any, Any]:
     """Matplotlib's settings: text stays text in SVG and PDF, and files are reproducible."""
     font = settings.font_pt

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofexp.figures.frame import flag_names, held_clocks, precisions, short_name
+from roofexp.figures.knee import Knee
 from roofexp.figures.roof_lines import RoofLines
 from roofexp.figures.style import joined, shortened
 from roofexp.machine import RoofSet
-from roofexp.units import percent, size_name, span
+from roofexp.units import percent, plain, size_name, span
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -31,6 +33,20 @@ def roofline_title(drawn: DataFrame) -> str:
         ends = [f"{_share(best)} at {_what(best, drawn)}", f"{percent(worst['fraction'])} at {_what(worst, drawn)}"]
         return f"{shortened(best['kernel'], 40)}: {', '.join(ends)}"
     return _several(placed, worst)
+
+
+def knee_title(knees: Sequence[Knee], drawn: DataFrame) -> str:
+    """How far below the ideal corner a traced kernel passes the ridge; "" where other kernels are there too."""
+    if not knees or {knee.kernel for knee in knees} != set(drawn["kernel"]):
+        return ""
+    several = len(knees) > 1
+    parts = []
+    for knee in knees[:3]:
+        corner = f"{knee.precision} corner" if several else "corner"
+        least, most = (percent(share) for share in knee.below)
+        missing = most if least == most else f"{least.removesuffix(' %')} to {most}"
+        parts.append(f"{missing} below the {corner} at {plain(knee.ridge)} FLOP/B")
+    return f"{shortened(knees[0].kernel, 30)} passes the ridge {joined(parts)}"
 
 
 def machine_line(drawn: DataFrame, roofs: RoofSet | None) -> str:
