@@ -90,7 +90,8 @@ def _message(point: Point) -> str:
     if point.status != "ok":
         return ": ".join(filter(None, [point.reason_kind, point.reason or "no reason is recorded"]))
     if point.diagnosis:
-        return point.diagnosis.verdict.message
+        verdict = point.diagnosis.verdict
+        return verdict.message.removeprefix(verdict.name).lstrip(" :")  # the name stands before it
     return point.placement.cause if point.placement else "not placed"
 
 
