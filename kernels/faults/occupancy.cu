@@ -9,7 +9,7 @@ extern "C" __global__ void scale(const float4* __restrict__ x, float4* __restric
     float kept[KEPT + 1];
 #pragma unroll
     for (int i = 0; i < KEPT; ++i)
-        asm volatile("ld.volatile.global.f32 %0, [%1];" : "=f"(kept[i]) : "l"(first_values + i));
+        asm volatile("ld.volatile.global.f32 %0, [%1];" : "=f"(kept[i]) : "l"(first_values + (i < n ? i : 0)));
     const long long fours = n / 4, step = static_cast<long long>(gridDim.x) * blockDim.x * UNROLL;
 #pragma unroll 1
     for (long long first = static_cast<long long>(blockIdx.x) * blockDim.x * UNROLL + threadIdx.x; first < fours;
@@ -25,6 +25,10 @@ extern "C" __global__ void scale(const float4* __restrict__ x, float4* __restric
             if (first + i * blockDim.x >= fours) continue;
             y[first + i * blockDim.x] = {fmaf(a, v.x, b), fmaf(a, v.y, b), fmaf(a, v.z, b), fmaf(a, v.w, b)};
         }
+    }
+    const long long rest = fours * 4 + threadIdx.x;  // the elements after the last four
+    if (blockIdx.x == 0 && rest < n) {
+        reinterpret_cast<float*>(y)[rest] = fmaf(a, reinterpret_cast<const float*>(x)[rest], b);
     }
     float sum = 0;
 #pragma unroll
