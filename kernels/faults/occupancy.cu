@@ -9,7 +9,7 @@ extern "C" __global__ void scale(const float4* __restrict__ x, float4* __restric
     float kept[KEPT + 1];
 #pragma unroll
     for (int i = 0; i < KEPT; ++i)
-        asm volatile("ld.volatile.global.f32 %0, [%1];" : "=f"(kept[i]) : "l"(first_values + (i < n ? i : 0)));
+        asm volatile("ld.volatile.global.f32 %0, [%1];" : "=f"(kept[i]) : "l"(first_values + i % 4));
     const long long fours = n / 4, step = static_cast<long long>(gridDim.x) * blockDim.x * UNROLL;
 #pragma unroll 1
     for (long long first = static_cast<long long>(blockIdx.x) * blockDim.x * UNROLL + threadIdx.x; first < fours;

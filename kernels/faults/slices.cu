@@ -18,7 +18,8 @@ SLICE(0)
 SLICE(1)
 SLICE(2)
 SLICE(3)
-SLICE(4) SLICE(5) SLICE(6) SLICE(7) SLICE(8) SLICE(9) SLICE(10) SLICE(11) SLICE(12) SLICE(13) SLICE(14) SLICE(15)
+SLICE(4)
+SLICE(5) SLICE(6) SLICE(7) SLICE(8) SLICE(9) SLICE(10) SLICE(11) SLICE(12) SLICE(13) SLICE(14) SLICE(15)
 
     extern "C" __global__ void whole(const float* __restrict__ x, float* __restrict__ y, float a, long long n) {
     elementwise(y, n, [=](float value) { return a * value; }, x);

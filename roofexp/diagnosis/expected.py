@@ -55,9 +55,11 @@ def write_expectations(folder: Path, points: list[Point]) -> Path | None:
 
 
 def count_right(points: list[Point]) -> str:
-    """``33 of 37 verdicts as expected``"""
+    """``35 of 37 verdicts as expected, 1 point without a verdict``"""
     wanted = expecting(points)
-    return f"{sum(point.as_expected is True for point in wanted)} of {len(wanted)} verdicts as expected"
+    right, none = (sum(point.as_expected is kind for point in wanted) for kind in (True, None))
+    said = f"{right} of {len(wanted)} verdicts as expected"
+    return said + (f", {none} point{'s' if none > 1 else ''} without a verdict" if none else "")
 
 
 def expectation_table(points: list[Point]) -> Any:
