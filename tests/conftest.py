@@ -10,8 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from roofexp.worker import kernel_files_hash
+
 ROOT = Path(__file__).parent.parent
-QUICK = ["timing=quick", "timing.budget_s=0.05", "timing.warmup_s=0.02", "tracking=none", "roofs=none", "device=cpu"]
+QUICK = [
+    *("timing=quick", "timing.budget_s=0.05", "timing.warmup_s=0.02", "tracking=none", "roofs=none", "device=cpu"),
+    *(
+        "cache=hot",
+        "figures=none",
+    ),  # flushing and drawing take longer than all the rest; tests that look at them say so
+]
+CACHE = Path(os.environ.get("ROOFEXP_TEST_CACHE") or ROOT / ".cache")  # compiled kernels, by their sources
+NUMBA_CACHE = CACHE / "roofexp" / f"numba-{kernel_files_hash()}"  # as the worker names it
+os.environ.setdefault("NUMBA_CACHE_DIR", str(NUMBA_CACHE))  # read when numba is imported
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -22,9 +33,9 @@ def python_path() -> str:
 
 
 @pytest.fixture(scope="session")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled kernels are kept for the whole run of the tests."""
-    return Path(os.environ.get("ROOFEXP_TEST_CACHE") or tmp_path_factory.mktemp("cache"))
+def cache_folder() -> Path:
+    """Compiled kernels are kept from one run of the tests to the next."""
+    return CACHE
 
 
 @pytest.fixture

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-# numba reads this when it is imported; the program's worker keeps what it compiled in the same folder
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofexp" / "numba")
-)
-
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
