@@ -28,7 +28,7 @@ from roofexp.tracking.store import (
     shown,
 )
 from roofexp.tracking.text import cut
-from roofexp.tracking.views import experiment_tags
+from roofexp.tracking.views import KIND, experiment_tags
 
 ENVIRONMENT = {  # unless the user says otherwise
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -242,7 +242,7 @@ def _experiment_id(client: Any, address: StoreAddress, name: str) -> str:
         )
     _check_artifacts(found.artifact_location, address, name)
     for key, text in experiment_tags().items():
-        if key not in found.tags:
+        if found.tags.get(key) != text and (key not in KIND or key not in found.tags):
             client.set_experiment_tag(found.experiment_id, key, text)
     return str(found.experiment_id)
 

@@ -11,6 +11,7 @@ from typing import Any
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # runs first, instead of language model traces
 SHARED = "mlflow.sharedViewState."
 POINTS, SWEEPS = "points", "sweeps"
+BY_DATE = "attributes.start_time"
 POINT_COLUMNS = [
     *("params.`kernel`", "params.`size`", "params.`precision`", "params.`cache_state`", "params.`clock_mode`"),
     *("metrics.`perf/flops_per_s`", "metrics.`mem/bytes_per_s`", "metrics.`ai/flop_per_byte`"),
@@ -26,8 +27,8 @@ SWEEP_COLUMNS = [
 def experiment_tags() -> dict[str, str]:
     return {
         **KIND,
-        SHARED + POINTS: json.dumps(_view("tags.roofexp.kind = 'point'", POINT_COLUMNS)),
-        SHARED + SWEEPS: json.dumps(_view("", SWEEP_COLUMNS)),
+        SHARED + POINTS: json.dumps(_view("tags.roofexp.kind = 'point'", "metrics.`roof/fraction`", POINT_COLUMNS)),
+        SHARED + SWEEPS: json.dumps(_view("", BY_DATE, SWEEP_COLUMNS)),
     }
 
 
@@ -36,11 +37,11 @@ def page(experiment_id: str, view: str) -> str:
     return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={view}"
 
 
-def _view(condition: str, columns: list[str]) -> dict[str, Any]:
-    """As the page's own Share button writes it."""
+def _view(condition: str, order: str, columns: list[str]) -> dict[str, Any]:
+    """As the page's own Share button writes it. Points lie below their sweeps where the order is by date, else flat."""
     return {
         "searchFilter": condition,
-        "orderByKey": "attributes.start_time",
+        "orderByKey": order,
         "orderByAsc": False,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
