@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from roofexp.clocks.modes import roofs_of
 from roofexp.machine import Machine, RoofSet
 from roofexp.point import Point
 from roofexp.roofline import PlacingSettings, model_traffic, place
@@ -77,8 +78,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         return self.machines.get(point.machine_id or "")
 
     def roofs_of(self, point: Point) -> RoofSet | None:
-        own = [roofs for roofs in self.roofs if roofs.machine.machine_id == point.machine_id]
-        return next((roofs for roofs in own if roofs.clock_mode == point.clock_mode), own[0] if own else None)
+        return roofs_of(point, self.roofs)
 
 
 def agreement(old: Side, new: Side, jobs: Iterable[int], tolerance: Tolerance) -> Agreement:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from roofexp.candidates import Candidate, Wish, candidate_of, gpu_points
-from roofexp.clocks.modes import find_roofs
+from roofexp.clocks.modes import roofs_of
 from roofexp.counters.catalogue import request, resolve
 from roofexp.counters.command import CLOCK_CONTROL, Command
 from roofexp.counters.counted import counted_point, tidy_table
@@ -25,8 +25,8 @@ from roofexp.counters.run import EVERY_POINT, child_environment
 from roofexp.counters.session import Counting, count
 from roofexp.errors import BadInputError
 from roofexp.folders import kernel_roots
-from roofexp.machine import Machine, RoofSet
-from roofexp.point import Point, write_atomically, write_point
+from roofexp.machine import Machine
+from roofexp.point import write_atomically, write_point
 from roofexp.stored import stored_config_folders
 from roofexp.sweep import NO_COUNTERS_MARK, read_machines, read_roofs
 
@@ -157,7 +157,7 @@ class _Counter:
             replay_mode=command.replay_mode,
         )
         write_atomically(candidate.folder / "counters.csv", tidy_table(launches))
-        roofs = _roofs_of(point, self._roofs)
+        roofs = roofs_of(point, self._roofs)
         write_point(candidate.folder, join(point, counted, roofs, candidate.placing))
 
 
@@ -191,10 +191,6 @@ def _metrics_of(candidate: Candidate, architecture: str | None) -> list[str]:
 def _architecture(machine: Machine | None) -> str | None:
     found = machine.details.get("architecture") if machine else None
     return str(found) if found else None
-
-
-def _roofs_of(point: Point, sets: list[RoofSet]) -> RoofSet | None:
-    return find_roofs(sets, point.machine_id, point.clock_mode, point.clock.asked if point.clock else None)
 
 
 def _cache_folder(device: str) -> Path:

@@ -44,6 +44,7 @@ def examine(outputs: Path) -> list[Finding]:
         "GPU": check_gpu,
         "NVRTC": check_nvrtc,
         "ncu": check_ncu,
+        "clocks": check_clocks,
         "outputs": lambda: check_disk(outputs),
         "MLflow": lambda: check_tracking(outputs),
     }
@@ -138,6 +139,24 @@ def check_ncu() -> list[Finding]:
         cure = "NVreg_RestrictProfilingToAdminUsers=0 as a driver option, or CAP_SYS_ADMIN"
         found.append(Finding(what="counters", state="limited", says="only administrators may read them", cure=cure))
     return found
+
+
+def check_clocks() -> list[Finding]:
+    """The clock modes, by looking only: nothing is tried."""
+    from roofexp.clocks.allowed import allowed_modes
+    from roofexp.clocks.start import ncu_or_none
+    from roofexp.devices.cuda_machine import open_nvml
+    from roofexp.folders import cache_folder
+
+    return [
+        Finding(
+            what="clock",
+            state="ok" if found.allowed else "limited",
+            says=f"{found.modes}: {found.says}",
+            cure=found.cure,
+        )
+        for found in allowed_modes(open_nvml(0), ncu_or_none(), cache_folder() / "clocks")
+    ]
 
 
 def check_disk(outputs: Path) -> list[Finding]:

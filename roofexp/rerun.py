@@ -8,6 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from roofexp.clocks.modes import HELD
 from roofexp.configuration import explain, plain
 from roofexp.errors import BadInputError
 from roofexp.finish import finish
@@ -63,6 +64,11 @@ def typed_config(config: Settings, where: str) -> DictConfig:
     except OmegaConfBaseException as error:
         raise BadInputError(f"{where}: its stored configuration does not fit this version: {explain(error)}") from error
     assert isinstance(merged, DictConfig)
+    if merged.clock.mode.value in HELD:
+        raise BadInputError(
+            f"{where}: it was measured with clock={merged.clock.mode.value}, and no clocks are changed by a stored "
+            f"configuration; measure it with roofexp itself, or leave it out by --only"
+        )
     return merged
 
 

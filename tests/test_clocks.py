@@ -5,6 +5,7 @@ All against a GPU that is a file and an ncu that is a script: nothing here touch
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -16,16 +17,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
+from roofexp.clocks.allowed import allowed_modes
 from roofexp.clocks.hold import ClockHold, Held, Target
 from roofexp.clocks.journal import Journal, boot_id, new_entry
 from roofexp.clocks.left_over import left_over, restore_left_over
-from roofexp.clocks.modes import asked_for, check_clock, find_roofs, roofs_mode
+from roofexp.clocks.modes import HELD, asked_for, check_clock, find_roofs, roofs_mode
 from roofexp.clocks.ncu_hold import NcuHold, clock_controls
 from roofexp.clocks.record import with_asked
 from roofexp.clocks.refused import RefusedError
 from roofexp.errors import BadInputError
-from roofexp.point import Clock
+from roofexp.folders import conf_folder
+from roofexp.point import Clock, read_point
 from tests.conftest import python_path
 from tests.fake_nvml import UUID, FakeGpu, open_fake
 from tests.made_points import roofs
@@ -539,3 +543,63 @@ def test_what_a_killed_run_held_by_ncu_is_reset_by_ncu(rig: Rig) -> None:
     assert "exit code 1" in line
     with pytest.raises(RefusedError):
         NcuHold(rig.folder / "ncu", "boost", UUID, {}).check()
+
+
+# What is allowed, and what a whole run does
+
+
+def test_the_modes_that_a_machine_allows_are_told_without_trying_any(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = open_fake(rig.gpu)(UUID)
+
+    def told() -> dict[str, tuple[bool, str]]:
+        return {found.modes: (found.allowed, found.says) for found in allowed_modes(nvml, rig.ncu, rig.journals)}
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert told()["observe, duty"][0]
+    assert told()["locked"] == (
+        True,
+        "clock.mhz from 345 to 1980; allowed unless the container or a virtual GPU forbids it",
+    )
+    assert not told()["base, boost"][0]
+    rig.ncu = fake_ncu(rig.folder)
+    assert told()["base"][0]
+    assert "2025.4" in told()["boost"][1]
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert not told()["locked"][0]
+    rig.gpu.set(pids=[5])
+    assert "would be theirs too" in told()["base"][1]
+    leave(rig)
+    assert "1200 MHz locked" in told()["left over"][1]
+    assert rig.gpu.state["orders"] == []
+    assert rig.journal.exists()
+    assert [found.allowed for found in allowed_modes(None, None, rig.journals)] == [True, False]
+
+
+def test_no_committed_configuration_holds_clocks() -> None:
+    for file in (conf_folder() / "experiment").glob("*.yaml"):
+        words = yaml.safe_load(file.read_text())
+        chosen = [entry.get("override /clock") for entry in words.get("defaults", []) if isinstance(entry, dict)]
+        swept = str((words.get("hydra", {}).get("sweeper", {}).get("params") or {}).get("clock", ""))
+        for mode in [*chosen, words.get("clock", {}).get("mode"), *swept.split(",")]:
+            assert str(mode).strip() not in HELD, file
+    defaults = yaml.safe_load((conf_folder() / "config.yaml").read_text())["defaults"]
+    assert {"clock": "observe"} in defaults
+
+
+def test_a_sweep_over_clock_modes(program, sweep_folder) -> None:
+    """Pauses are kept; a lock that this machine does not have is one line and a flag; the points differ everywhere."""
+    done = program("kernel=vadd", "size=200000", "clock=duty,locked", "clock.duty=0.4", "clock.mhz=1200", "-m")
+    assert done.returncode == 0, done.stdout + done.stderr
+    points = [read_point(sweep_folder() / str(job) / "point.json") for job in (0, 1)]
+    paused, refused = (point.clock for point in points)
+    assert paused
+    assert refused
+    assert (paused.asked, refused.asked) == ("duty 0.4", "1200 MHz locked")
+    assert paused.extra["duty_held"] == pytest.approx(0.4, abs=0.05)
+    assert refused.extra["clocks_locked"] == "no"
+    assert "clocks not locked" in {flag.name for flag in points[1].flags}
+    assert sum("1200 MHz locked is not possible here" in line for line in done.stdout.splitlines()) == 1
+    assert "duty 0.4" in done.stdout
+    assert len({point.config_hash for point in points}) == len({point.label for point in points}) == 2
+    rows = list(csv.DictReader((sweep_folder() / "points.csv").open()))
+    assert [row["clock_asked"] for row in rows] == ["duty 0.4", "1200 MHz locked"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from roofexp.errors import BadInputError
 from roofexp.machine import RoofSet
+from roofexp.point import Point
 
 NOTHING_SET = "observe"  # the roofs of a device whose clocks nobody holds
 HELD = ("base", "boost", "locked")  # modes that change the device's clocks while points are timed
@@ -57,6 +58,11 @@ def find_roofs(sets: Iterable[RoofSet], machine_id: str | None, clock_mode: str,
         if found is not None:
             return found
     return own[0] if own else None
+
+
+def roofs_of(point: Point, sets: Iterable[RoofSet]) -> RoofSet | None:
+    """As ``find_roofs``."""
+    return find_roofs(sets, point.machine_id, point.clock_mode, point.clock.asked if point.clock else None)
 
 
 def _shown(value: Any) -> str:

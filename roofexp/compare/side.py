@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from roofexp.archive import read_sample_times, read_sweep_machines, read_sweep_points
+from roofexp.clocks.modes import roofs_of
 from roofexp.compare.significance import Estimate, estimate, estimate_from_interval
 from roofexp.errors import BadInputError
 from roofexp.machine import Machine, RoofSet
@@ -42,9 +43,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         return machine.name if machine else point.machine_id or "unknown machine"
 
     def roofs_of(self, point: Point) -> RoofSet | None:
-        """Those of the point's machine in its clock mode, else in any: they are redrawn at the clock held."""
-        own = [roofs for roofs in self.roofs if roofs.machine.machine_id == point.machine_id]
-        return next((roofs for roofs in own if roofs.clock_mode == point.clock_mode), own[0] if own else None)
+        return roofs_of(point, self.roofs)
 
 
 def read_side(folder: Path, name: str | None = None) -> Side:
