@@ -39,27 +39,36 @@ def test_refused_before_any_job(program, tmp_path: Path, arguments: list[str], t
     assert not list(tmp_path.glob("outputs/*/*/*/point.json"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "telling"),
-    [
-        (["size=0"], "size=0"),
-        (["size=-4"], "size=-4"),
-        (["kernel.work.flops=2*q"], "unknown name 'q'"),
-        (["kernel.shape.n=size/3", "size=8"], "whole number"),
-        (["kernel.cpu.function='stream/nope.py:f'"], "stream/nope.py"),
-        (["kernel.cpu.function='stream/saxpy.py:nope'"], "no function 'nope'"),
-        (["kernel.operands.x.role=input"], "in, out, inout"),
-        (["kernel.reference='a*x + z'"], "unknown name 'z'"),
-    ],
-)
-def test_a_point_that_cannot_be_built_fails_with_its_reason(program, sweep_folder, arguments, telling) -> None:
-    done = program("kernel=saxpy", "size=64", *arguments)
+CANNOT_BE_BUILT = [
+    ("size: 0", "size=0"),
+    ("size: -4", "size=-4"),
+    ("work: {flops: 2*q}", "unknown name 'q'"),
+    ("size: 8\nshape: {n: size/3}", "whole number"),
+    ("cpu: {function: 'stream/nope.py:f'}", "stream/nope.py"),
+    ("cpu: {function: 'stream/saxpy.py:nope'}", "no function 'nope'"),
+    ("cpu: {function: 'broken.py:saxpy'}", "broken.py(2): invalid syntax"),
+    ("operands: {x: {role: input}}", "in, out, inout"),
+    ("reference: a*x + z", "unknown name 'z'"),
+]
+
+
+def test_a_point_that_cannot_be_built_fails_with_its_reason(program, tmp_path: Path, sweep_folder) -> None:
+    (tmp_path / "mine/kernel").mkdir(parents=True)
+    (tmp_path / "mine/kernels").mkdir()
+    (tmp_path / "mine/kernels/broken.py").write_text("def saxpy(x, y, a):\n    y[:] = a * x +\n")
+    for number, (mistake, _) in enumerate(CANNOT_BE_BUILT):
+        size = "" if mistake.startswith("size") else "size: 64\n"
+        text = f"defaults: [saxpy, _self_]\nname: bad{number}\n{size}{mistake}\n"
+        (tmp_path / f"mine/kernel/bad{number}.yaml").write_text(text)
+    names = ",".join(f"bad{number}" for number in range(len(CANNOT_BE_BUILT)))
+    done = program("--config-dir", "mine", f"kernel={names}", "-m")
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-    record = json.loads((sweep_folder() / "0/point.json").read_text())
-    assert record["status"] == "failed"
-    assert telling in record["reason"]
-    assert telling in done.stdout
+    for number, (mistake, telling) in enumerate(CANNOT_BE_BUILT):
+        record = json.loads((sweep_folder() / f"{number}/point.json").read_text())
+        assert record["status"] == "failed", mistake
+        assert telling in record["reason"]
+        assert record["reason"] in done.stdout
 
 
 def test_bad_sizes_cost_no_other_point(program, sweep_folder) -> None:
@@ -111,14 +120,3 @@ def test_a_key_twice_in_a_yaml(program, tmp_path: Path) -> None:
     assert "twice.yaml" in done.stderr
     assert "line 3" in done.stderr
     assert "duplicate key" in done.stderr
-
-
-def test_kernel_code_that_does_not_compile_shows_its_line(program, tmp_path: Path, sweep_folder) -> None:
-    (tmp_path / "my_conf/kernel").mkdir(parents=True)
-    (tmp_path / "my_conf/kernels").mkdir()
-    text = (Path(__file__).parent.parent / "conf/kernel/saxpy.yaml").read_text()
-    (tmp_path / "my_conf/kernel/broken.yaml").write_text(text.replace("stream/saxpy.py:saxpy", "broken.py:saxpy"))
-    (tmp_path / "my_conf/kernels/broken.py").write_text("def saxpy(x, y, a):\n    y[:] = a * x +\n")
-    done = program("--config-dir", "my_conf", "kernel=broken", "size=64")
-    assert done.returncode == 1
-    assert "broken.py(2): invalid syntax" in done.stdout
