@@ -36,6 +36,10 @@ def resumed(arguments: list[str]) -> list[str]:
         raise BadInputError(
             f"resume={folder}: no sweep.yaml there; name a folder like outputs/gemm/2026-01-31_12-00-00"
         )
+    if "arguments" not in sweep:
+        raise BadInputError(
+            f"resume={folder}: not made by a command that can be resumed, but by: {sweep.get('command')}"
+        )
     _asked = folder.resolve()
     kept = [word for word in arguments if not word.startswith(PREFIX) and word not in ("-m", "--multirun")]
     if sweep.get("plain_run"):
