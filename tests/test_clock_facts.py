@@ -10,15 +10,19 @@ import msgspec
 import pytest
 
 from roofexp.clock_facts import clock_facts, counter_power_w, mean_power_w, throttle_agreement, throttled_share
+from roofexp.configuration import load_kernel
 from roofexp.devices.rapl import Rapl
 from roofexp.figures.soak import draw_soak
 from roofexp.figures.soak_course import course_of
-from roofexp.measure import throttle_flags
+from roofexp.folders import conf_folder
+from roofexp.measure import Request, throttle_flags
 from roofexp.point import Clock
 from roofexp.sweep import point_row
 from roofexp.timing import Samples, drift, summarised
+from roofexp.tracking.point_metrics import point_values
 from tests.made_points import COLUMN, SCREEN
 from tests.made_soak import MACHINE, ROOFS, made_soak
+from tests.test_timing import SETTINGS
 
 
 def readings(watts: Any, seconds: float, step_s: float = 0.1, every_s: float = 0.02) -> list[dict[str, Any]]:
@@ -149,6 +153,18 @@ def test_a_soaks_record_is_that_of_its_settled_part() -> None:
     assert row["flop_per_j"] == pytest.approx(point.work.flops / (698 * point.timing.median_s), rel=0.02)  # type: ignore[union-attr]
     assert row["throttled_share"] == pytest.approx(0.99, abs=0.01)
     assert {flag.name for flag in point.flags} == {"throttled"}
+    mirrored = point_values(point)
+    assert mirrored["energy/per_launch_j"] == row["energy_per_launch_j"]
+    assert mirrored["clock/throttled_share"] == row["throttled_share"]
+
+
+def test_pauses_and_a_soak_are_no_hang() -> None:
+    kernel = load_kernel("vadd", [conf_folder()], "fp32", 1000, {}, "normal")
+    request = Request(kernel=kernel, timing=SETTINGS, cold=False, seed=1, clock={"mode": "observe"})
+    assert request.deadline_s == 60
+    assert msgspec.structs.replace(request, clock={"mode": "duty", "duty": 0.1}).deadline_s == pytest.approx(600)
+    soak = msgspec.structs.replace(SETTINGS, seconds=90.0)
+    assert msgspec.structs.replace(request, timing=soak).deadline_s == 150
 
 
 def test_the_running_roof_follows_the_true_clock() -> None:
