@@ -3,7 +3,7 @@
 #include "common.cuh"
 #include "reduce.cuh"
 
-constexpr unsigned MOST_BLOCKS = 8192;
+constexpr unsigned MOST_BLOCKS = 65536;
 
 __device__ unsigned blocks_done;  // the last block of a launch takes it back to zero
 __device__ accum of_block[MOST_BLOCKS];

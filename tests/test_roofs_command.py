@@ -10,7 +10,6 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from roofexp.configuration import plain
-from roofexp.counters.launch import Launch, Metric
 from roofexp.errors import BadInputError
 from roofexp.folders import conf_folder
 from roofexp.kernel import Kernel
@@ -23,7 +22,6 @@ from roofexp.roofs.__main__ import devices, main
 from roofexp.roofs.ahead import Item, compile_item, look_at
 from roofexp.roofs.assembly import with_checks
 from roofexp.roofs.benchmark import Benchmark, kernel_of, levels_of, plan, planned_precisions
-from roofexp.roofs.counted import Counted, checked, metrics_of
 from roofexp.roofs.instructions import find_disassembler, instruction_check, parse_disassembly
 from roofexp.roofs.known import known_machine_id
 from roofexp.roofs.session import RoofSession, roofs_config
@@ -298,46 +296,6 @@ def test_the_roofs_own_machine_code_passes_the_check(name: str, cache_folder: Pa
     assert check.passed, check.message
     if item.kernel.implementations["cuda"].get("arch"):
         assert compile_item(item, "sm_80", kernel_roots([conf_folder()]), None) is None
-
-
-def launch_of(values: dict[str, float]) -> Launch:
-    metrics = {name: Metric(value, "") for name, value in values.items()}
-    return Launch(process=1, launch=0, kernel="k", metrics=metrics, architecture="9.0")
-
-
-def test_counted_flops_and_the_pipe_against_the_formula() -> None:
-    benchmark = benchmarks("fp32")["fp32 fma"]
-    kernel = kernel_of(benchmark, H200, [conf_folder()])
-    (roof,) = assemble([gpu_outcome("fp32 fma", 66e12, "fp32")], H200)
-    prefix = "smsp__sass_thread_inst_executed_op_"
-    values = {f"{prefix}{op}_pred_on.sum": 0.0 for op in ("fadd", "fmul")}
-    values |= {f"{prefix}ffma_pred_on.sum": kernel.work.flops / 2, str(benchmark.pipe): 98.7}
-    good = checked(roof, [Counted(benchmark, kernel, [launch_of(values)])])
-    assert [(check.name, check.passed) for check in good.checks] == [("limit", True), ("flops", True), ("pipe", True)]
-    assert good.incomplete is None
-    values[f"{prefix}ffma_pred_on.sum"] *= 0.97
-    bad = checked(roof, [Counted(benchmark, kernel, [launch_of(values)])])
-    assert bad.incomplete == "flops: counted 0.97 times what the formula says"
-
-
-def test_counted_bytes_of_each_mix_against_the_formula() -> None:
-    outcomes = [gpu_outcome("dram read", 4.5e12), gpu_outcome("dram write", 4.6e12)]
-    (roof,) = assemble(outcomes, H200)
-    counted = []
-    for one, factor in zip(outcomes, (1.001, 1.2), strict=True):
-        kernel = kernel_of(one.benchmark, H200, [conf_folder()])
-        values = {"dram__bytes_read.sum": kernel.work.dram_bytes * factor, "dram__bytes_write.sum": 0.0}
-        counted.append(Counted(one.benchmark, kernel, [launch_of(values)]))
-    found = {check.name: check.passed for check in checked(roof, counted).checks}
-    assert found == {"limit": True, "bytes of read": True, "bytes of write": False}
-
-
-def test_one_session_asks_for_the_counters_of_all_roofs() -> None:
-    asked = metrics_of("9.0", list(benchmarks("fp64", "bf16").values()))
-    assert "sm__ops_path_tensor_src_fp64.sum" in asked
-    assert "lts__t_sectors_srcunit_tex.sum" in asked
-    assert "sm__ops_path_tensor_src_bf16_dst_fp32.sum.pct_of_peak_sustained_elapsed" in asked
-    assert len(asked) == len(set(asked))
 
 
 # the command

@@ -1,28 +1,34 @@
 // The bandwidth roofs: read, write, copy and triad. REPEATS passes are made inside one launch, so that arrays which fit
-// in L2 are not a matter of launching; from pass to pass blocks take other tiles, so that L1 cannot serve them.
-// NONTEMPORAL marks lines as the first to be thrown out of L2.
+// in L2 are not a matter of launching. They read past L1, and every block reads its own tiles again: lines that two SMs
+// want within a short time are fetched from L2 once for both (its request coalescer), which is not L2's bandwidth.
+// LOADS and STORES say which instruction moves the vectors.
 #ifndef UNROLL
 #define UNROLL 8
 #endif
 #ifndef REPEATS
 #define REPEATS 1
 #endif
-#ifndef NONTEMPORAL
-#define NONTEMPORAL 0
+#ifndef LOADS
+#define LOADS 0  // 1: streaming, lines are the first to be thrown out; 2: past L1; 3: read-only, past L1
+#endif
+#ifndef STORES
+#define STORES 0  // 1: streaming
 #endif
 #include "grid.cuh"
 #include "vector.cuh"
-
-constexpr unsigned SHIFT = 37;  // tiles by which a block moves on from one pass to the next
 
 __device__ inline Vector read_vector(const real* elements, long long index) {
     const uint4* const from = reinterpret_cast<const uint4*>(elements) + index;
     Vector vector;
     uint4& raw = reinterpret_cast<uint4&>(vector);
-    if (NONTEMPORAL) {
-        raw = __ldcs(from);
-    } else if (REPEATS > 1) {  // what is read again comes from L2, not from L1
+    if (REPEATS > 1 || LOADS == 2) {  // what is read again comes from L2, not from L1
         raw = __ldcg(from);
+    } else if (LOADS == 1) {
+        raw = __ldcs(from);
+    } else if (LOADS == 3) {
+        asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(raw.x), "=r"(raw.y), "=r"(raw.z), "=r"(raw.w)
+            : "l"(from));
     } else {
         raw = *from;
     }
@@ -30,7 +36,7 @@ __device__ inline Vector read_vector(const real* elements, long long index) {
 }
 
 __device__ inline void write_vector(real* elements, long long index, const Vector& vector) {
-    if (NONTEMPORAL) {
+    if (STORES == 1) {
         __stcs(reinterpret_cast<uint4*>(elements) + index, reinterpret_cast<const uint4&>(vector));
     } else {
         store_vector(elements, index, vector);
@@ -41,13 +47,15 @@ __device__ inline void write_vector(real* elements, long long index, const Vecto
 // first + blockDim.x, ..., all of them inside the array where the tile is whole.
 template <typename Use>
 __device__ inline void each_tile(long long vectors, Use use) {
+    // Zero, which the compiler cannot know: otherwise it would load once what every pass loads again.
+    const long long nothing = vectors >> 62;
     const unsigned per_tile = UNROLL * blockDim.x;
     const unsigned tiles = (vectors + per_tile - 1) / per_tile;
 #pragma unroll 1
     for (unsigned pass = 0; pass < REPEATS; ++pass) {
 #pragma unroll 1
-        for (unsigned tile = (blockIdx.x + pass * SHIFT) % gridDim.x; tile < tiles; tile += gridDim.x) {
-            const long long start = static_cast<long long>(tile) * per_tile;
+        for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const long long start = static_cast<long long>(tile) * per_tile + pass * nothing;
             use(start + threadIdx.x, start + per_tile <= vectors);
         }
     }

@@ -40,6 +40,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     instruction: str | None = None  # that the hot loop must be made of, by the beginning of its name in SASS
     share: float = 0.0  # of the loop's instructions, at least
     pipe: str | None = None  # ncu's own percentage of the unit that the benchmark is about
+    pipe_part: float = 1.0  # of ncu's peak, where that is more than the unit does with dense operands
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""All roofs of the GPU, in bursts and under load, against arithmetic, their own machine code and the counters.
+"""All roofs of the GPU in bursts, some under load, against arithmetic, their own machine code and the counters.
 
-Takes about three minutes; prints the table and where the time went (pytest -s).
+Takes about 70 s; prints the table and where the time went (pytest -s).
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ LEAST_OF_LIMIT = {
     "tf32 tensor": 0.95, "fp16 tensor": 0.95, "bf16 tensor": 0.95, "fp8 tensor": 0.95, "int8 tensor": 0.95,
     "fp64 tensor fp64": 0.95, "fp16 tensor fp16 sums": 0.95, "l1": 0.97, "shared": 0.97,
 }  # fmt: skip
+
+
+UNDER_LOAD = Wanted(precisions=["fp32", "bf16"], sustained=True)  # 3 s for each of their roofs and products
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +48,13 @@ def short(outputs: Path) -> tuple[RoofSet, float]:
 
 @pytest.fixture(scope="module")
 def found(outputs: Path, short: tuple[RoofSet, float]) -> RoofSet:
-    roofs, seconds = roofs_of(outputs, Wanted(extra=True, sustained=True))
+    _, seconds = roofs_of(outputs, Wanted(extra=True))
+    roofs, loaded_s = roofs_of(outputs, UNDER_LOAD)
+    seconds += loaded_s
     slow = sorted(roofs.took_s.items(), key=lambda pair: -pair[1])[:15]
     print(f"\nall: {seconds:.1f} s after {short[1]:.1f} s for bf16 and fp32; slowest: {slow}")
     print_roofs([roofs])
-    assert seconds + short[1] <= 150
+    assert seconds + short[1] <= 80
     return roofs
 
 
@@ -79,7 +84,8 @@ def test_the_memory_levels_of_an_h200(found: RoofSet) -> None:
     assert dram
     assert l2
     assert dram.rate >= 4.50e12
-    assert l2.rate >= 7.0e12
+    assert min(dram.mixes.values()) >= 4.0e12
+    assert 7.0e12 <= l2.rate <= 132 * 64 * 1.98e9  # what the SMs can take
     (far,) = found.ceilings("l2")
     assert far.rate < l2.rate
 
@@ -93,12 +99,12 @@ def test_machine_code_holds_what_the_roofs_are_about(found: RoofSet) -> None:
 
 def test_lasting_load_settles(found: RoofSet) -> None:
     loaded = {roof.name: roof.sustained for roof in found.roofs if roof.sustained}
-    assert {"bf16 tensor", "fp32 fma", "fp64 fma"} <= set(loaded)
+    assert {"bf16 tensor", "bf16 fma", "fp32 fma"} <= set(loaded)
     assert all(load.rate and load.compute_hz for load in loaded.values())
 
 
 def test_a_second_call_takes_nothing(outputs: Path, found: RoofSet) -> None:
-    again, seconds = roofs_of(outputs, Wanted(extra=True, sustained=True))
+    again, seconds = roofs_of(outputs, UNDER_LOAD)
     print(f"\nsecond call: {seconds:.2f} s")
     assert again == found
     assert seconds < 5
@@ -114,7 +120,7 @@ def test_counters_agree_with_the_formulas(outputs: Path, found: RoofSet) -> None
     finally:
         session.stop()
     print(f"\ncounting: {time.monotonic() - start:.1f} s")
-    names = ("flops", "bytes", "pipe")
+    names = ("flops", "operations", "bytes", "reads", "writes", "pipe")
     checks = [(roof.name, c) for roof in counted.roofs for c in roof.checks if c.name.startswith(names)]
     if not checks:
         pytest.skip("nothing could be counted")
