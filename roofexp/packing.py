@@ -14,11 +14,15 @@ import msgspec
 
 from roofexp.archive import CONFIGS, POINTS, Kind, packed_table, read_configs, read_sweep_points, read_tables
 from roofexp.point import Point
+from roofexp.sweep import read_sweep, write_sweep
 
-KEPT = ("sweep.yaml", "points.csv", "roofs.json", "reproduced.csv", "by_hand.csv")
+KEPT = ("points.csv", "roofs.json", "reproduced.csv", "by_hand.csv")
 FIGURES = ("*.png", "*.svg", "*.csv")
 KINDS: tuple[Kind, ...] = ("samples", "clocks", "counters")
-OF_ONE_MACHINE = ("tracking", "outputs", "gate")  # groups that say where things lie, and nothing about the measurement
+OF_ONE_MACHINE = ("tracking", "outputs", "gate")  # keys that say where things lie, and nothing about the measurement
+PLACES = tuple(
+    f"{key}=" for key in ("outputs", "tracking.uri", "gate", "hydra.run.dir", "hydra.sweep.dir", "counters.ncu")
+)
 
 
 def pack(folder: Path, target: Path) -> None:
@@ -30,6 +34,7 @@ def pack(folder: Path, target: Path) -> None:
         tables = read_tables(folder, kind)
         if tables:
             (target / packed_table(kind)).write_bytes(packed_rows(tables))
+    write_sweep(target, portable_sweep(read_sweep(folder)))
     for name in KEPT:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, target / name)
@@ -41,7 +46,8 @@ def pack(folder: Path, target: Path) -> None:
 
 def packed_points(points: Iterable[Point]) -> bytes:
     """A record a line, in job order."""
-    return _compressed(b"".join(msgspec.json.encode(point) + b"\n" for point in points))
+    portable_points = (msgspec.structs.replace(point, overrides=_without_places(point.overrides)) for point in points)
+    return _compressed(b"".join(msgspec.json.encode(point) + b"\n" for point in portable_points))
 
 
 def packed_configs(configs: dict[int, dict[str, Any]]) -> bytes:
@@ -56,6 +62,21 @@ def portable(config: dict[str, Any]) -> dict[str, Any]:
     if isinstance(kept.get("counters"), dict):
         kept["counters"] = {**kept["counters"], "ncu": None}
     return kept
+
+
+def portable_sweep(sweep: dict[str, Any]) -> dict[str, Any]:
+    """Without the overrides that say where things lie; what was done stays as it was typed."""
+    kept = dict(sweep)
+    for key in ("overrides", "arguments"):
+        if key in kept:
+            kept[key] = _without_places(kept[key])
+    if "command" in kept:
+        kept["command"] = " ".join(_without_places(str(kept["command"]).split(" ")))
+    return kept
+
+
+def _without_places(words: list[str]) -> list[str]:
+    return [word for word in words if not word.lstrip("+").startswith(PLACES)]
 
 
 def packed_rows(tables: dict[int, list[dict[str, str]]]) -> bytes:

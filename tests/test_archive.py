@@ -152,6 +152,16 @@ def test_a_point_without_its_configuration_is_not_published(sweep: Path, capsys:
     assert "job 1" in capsys.readouterr().err
 
 
+def test_where_things_lay_is_not_published(sweep: Path, tmp_path: Path) -> None:
+    words = ["outputs=/scratch/ada", "size=8", "hydra.sweep.dir=/scratch/x"]
+    write_sweep(sweep, read_sweep(sweep) | {"command": f"python -m roofexp {' '.join(words)} -m", "arguments": words})
+    write_point(sweep / "0", msgspec.structs.replace(read_sweep_points(sweep)[0], overrides=words))
+    assert publish([str(sweep), str(tmp_path / "published")]) == EXIT_OK
+    said = read_sweep(tmp_path / "published")
+    assert (said["command"], said["arguments"]) == ("python -m roofexp size=8 -m", ["size=8"])
+    assert read_sweep_points(tmp_path / "published")[0].overrides == ["size=8"]
+
+
 def test_a_published_sweep_is_not_published_again(packed: Path, tmp_path: Path) -> None:
     assert publish([str(packed), str(tmp_path / "again")]) == EXIT_BAD_INPUT
 
