@@ -171,8 +171,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that holds the point back. ``name`` is a rule's name; ``score`` is the part of the time that it costs at
-    most, of a roof the part of it that is reached."""
+    """Something that holds the point back. ``name`` is a rule's name; ``score`` is the part of the time that it costs
+    at most, of a roof the part of it that is reached."""
 
     name: str
     message: str

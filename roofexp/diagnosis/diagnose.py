@@ -37,6 +37,7 @@ def diagnosed(point: Point, roofs: RoofSet | None, settings: PlacingSettings) ->
 
 def judge(facts: Facts, rules: Rules) -> Diagnosis | None:
     """The verdict on what is known, under ``rules``; None where no rule applies."""
+    fallbacks = {rule.name for rule in rules.rules if rule.fallback}
     found = [cause for rule in rules.rules if (cause := apply(rule, facts)) is not None]
     causes = sorted((cause for cause in found if not cause.healthy), key=_by_score)
     reached = sorted((cause for cause in found if cause.healthy), key=_by_score)
@@ -44,7 +45,7 @@ def judge(facts: Facts, rules: Rules) -> Diagnosis | None:
     ordered = [*causes, *reached] if worth or not reached else [*reached, *causes]
     if not ordered:
         return None
-    others = [cause for cause in ordered[1:] if cause.score >= rules.minor]
+    others = [cause for cause in ordered[1:] if cause.score >= rules.minor and cause.name not in fallbacks]
     return Diagnosis(verdict=ordered[0], others=others, basis="counters" if facts["basis"] == "counters" else "time")
 
 

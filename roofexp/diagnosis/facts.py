@@ -19,6 +19,8 @@ Facts = dict[str, float | str]
 LEVELS = ("dram", "l3", "l2", "l1", "shared")
 PRECISION_BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8}
 SECTOR_BYTES, WAVEFRONT_BYTES, WARP = 32, 128, 32
+WASTED = 0.1  # part of all sectors that is worth a word
+WIDEST_SECTORS = 16.5  # 32 threads with 16 bytes each touch 16
 PIPES = ("fma", "alu", "fp64", "tensor", "xu", "lsu", "tex")
 
 
@@ -58,7 +60,7 @@ def facts_of(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> 
     if counted:
         found |= _work(point, counted)
         found |= _launch(counted)
-        found |= _memory(counted)
+        found |= _memory(counted, PRECISION_BITS.get(point.precision, 32) / 8)
         found |= _instructions(counted)
         found |= _stalls(counted)
         found |= _use(counted, found)
@@ -159,27 +161,39 @@ def _launch(counted: Counted) -> dict[str, Any]:
     }
 
 
-def _memory(counted: Counted) -> dict[str, Any]:
+def _memory(counted: Counted, itemsize: float) -> dict[str, Any]:
     facts = counted.facts
     loads, stores = facts.get("load_sectors"), facts.get("store_sectors")
     local = _sum(facts.get("local_load_bytes"), facts.get("local_store_bytes"))
     atomics = _sum(facts.get("atomic_requests"), facts.get("reduction_requests"))
     touched, l1_bytes = _sum(loads, stores), facts.get("kernel_l1_bytes")
+    load_bytes = _bytes_used(facts.get("load_bytes_per_sector"), counted.sectors_per_load, itemsize)
+    store_bytes = _bytes_used(facts.get("store_bytes_per_sector"), counted.sectors_per_store, itemsize)
+    load_waste, store_waste = _waste(loads, load_bytes, touched), _waste(stores, store_bytes, touched)
     return {
         **{name: facts.get(name) for name in ("l1_pct", "l2_pct", "l1_data_pct", "l1_hit_pct", "l2_hit_pct")},
         "dram_pct": counted.sol_dram_pct,
         "sectors_per_load": counted.sectors_per_load,
         "sectors_per_store": counted.sectors_per_store,
-        "load_bytes_per_sector": facts.get("load_bytes_per_sector") if loads else None,
-        "store_bytes_per_sector": facts.get("store_bytes_per_sector") if stores else None,
-        "load_waste": _waste(loads, facts.get("load_bytes_per_sector"), touched),
-        "store_waste": _waste(stores, facts.get("store_bytes_per_sector"), touched),
+        "load_bytes_per_sector": load_bytes if loads else None,
+        "store_bytes_per_sector": store_bytes if stores else None,
+        "load_waste": load_waste,
+        "store_waste": store_waste,
+        "coalesced": float((load_waste or 0.0) + (store_waste or 0.0) < WASTED),
         **_conflicts(facts),
         "local_bytes": local,
         "local_share": min(1.0, local / l1_bytes) if local is not None and l1_bytes else None,
         "atomic_operations": atomics,
         "atomic_busy": _atomic_busy(counted, atomics),
     }
+
+
+def _bytes_used(counted: float | None, sectors: float | None, itemsize: float) -> float | None:
+    """Bytes asked for of each sector. Where they were not counted: more sectors than the widest access needs mean that
+    each thread had one of its own, of which it took an element."""
+    if counted is not None or sectors is None or sectors <= WIDEST_SECTORS:
+        return counted
+    return min(float(SECTOR_BYTES), WARP * itemsize / sectors)
 
 
 def _waste(sectors: float | None, bytes_used: float | None, all_sectors: float | None) -> float | None:

@@ -35,6 +35,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     message: str
     next_move: str
     healthy: bool = False
+    fallback: bool = False
     needs: list[str] = []
     evidence: list[EvidenceRule] = []
 

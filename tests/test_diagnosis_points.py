@@ -1,0 +1,252 @@
+"""Points and their diagnosis: the published cases, facts from counts, real captures, planted faults, stored sweeps."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from roofexp import diagnose as command
+from roofexp.counters.counted import counted_point
+from roofexp.counters.join import join
+from roofexp.diagnosis import read_rules
+from roofexp.diagnosis.columns import verdict_columns
+from roofexp.diagnosis.expected import count_right, expectation_table, write_expectations
+from roofexp.diagnosis.facts import facts_of, vocabulary
+from roofexp.point import Counted, CountedKernel, Point, read_points, write_point
+from roofexp.roofline import attainable, ridge
+from tests.counted_sweep import MACHINE, make_sweep, points_of
+from tests.counting_facts import CASES, read_gathered
+from tests.diagnosis_cases import H200, OWN_RULE, SETTINGS, rules_file, timed_at
+from tests.kernel_cases import CONF, build
+from tests.ncu_text import DATA
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Point:
+    return points_of(make_sweep(tmp_path_factory.mktemp("made") / "sweep", ["kernel=saxpy", "size=67108864"]))[0]
+
+
+# ------------------------------------------------------------------------------------ the published texts' own numbers
+
+
+def test_published_intensities() -> None:
+    saxpy, dot = build("saxpy", "fp32", 1 << 20).work, build("dot", "fp32", 1 << 20).work
+    assert saxpy.flops / saxpy.dram_bytes == pytest.approx(0.17, abs=0.005)
+    assert dot.flops / dot.dram_bytes == pytest.approx(0.25, abs=1e-4)
+    n = 1024
+    for tile in (16, 32, 64):
+        elements = (n // tile) ** 3 * 3 * tile * tile  # three tiles for each product of two
+        assert 2 * n**3 / (4 * elements) == pytest.approx(tile / 6)
+
+
+def test_published_ridges_of_two_precisions_and_two_clock_states() -> None:
+    bandwidth = 248.7e9
+    assert round(ridge(25.3e12, bandwidth)) == 102  # BF16 on tensor cores
+    assert round(ridge(12.7e12, bandwidth)) == 51  # FP32
+    assert ridge(23.2e12, 188e9) == pytest.approx(124, rel=0.01)  # SM 1890 MHz, memory 5870 MHz
+    assert round(ridge(18.6e12, 256e9)) == 73  # SM 1515 MHz, memory 8000 MHz
+    # a product of 4096 in BF16 is right of both ridges; saxpy left of both, and no faster in a lower precision
+    assert attainable(4096 / 3, 25.3e12, bandwidth) == 25.3e12
+    assert attainable(1 / 6, 25.3e12, bandwidth) == attainable(1 / 6, 12.7e12, bandwidth) == bandwidth / 6
+
+
+@pytest.mark.parametrize(
+    ("intensity", "share", "verdict", "healthy", "move"),
+    [
+        (0.25, 0.5, "below the bandwidth roof", False, "aligned"),  # under the diagonal
+        (0.25, 0.95, "on the DRAM roof", True, "raise the intensity"),  # on the diagonal
+        (1000.0, 0.5, "below the compute roof", False, "tensor cores"),  # under the horizontal roof
+        (1000.0, 0.97, "on the compute roof", True, "stop here"),  # on the roof
+    ],
+)
+def test_the_four_landings(
+    timed: Point, intensity: float, share: float, verdict: str, healthy: bool, move: str
+) -> None:
+    found = timed_at(timed, intensity, share).diagnosis
+    assert found is not None
+    assert (found.verdict.name, found.verdict.healthy, found.basis) == (verdict, healthy, "time")
+    assert move in found.verdict.next_move
+
+
+def test_far_below_both_roofs_without_counters_asks_to_be_counted(timed: Point) -> None:
+    found = timed_at(timed, 1.0, 0.05).diagnosis
+    assert found is not None
+    assert found.verdict.name == "far below both roofs"
+    assert "counters=diagnosis" in found.verdict.next_move
+
+
+# ------------------------------------------------------------------------------------------------ from counts to facts
+
+
+def test_facts_of_a_counted_point(timed: Point) -> None:
+    counted = Counted(
+        level="diagnosis",
+        flops=2 * 67108864,
+        flops_by_type={"fp32": 2 * 67108864},
+        flops_ratio=1.0,
+        dram_bytes=3 * 2**28,
+        l2_bytes=3 * 2**28,
+        l1_bytes=3 * 2**28,
+        shared_bytes=0,
+        sectors_per_load=32.0,
+        sectors_per_store=4.0,
+        waves=1.5,
+        stalls={"selected": 1.0, "long_scoreboard": 6.0, "wait": 2.0},
+        kernels=[CountedKernel(name="saxpy", launches=1)],
+        facts={
+            "load_sectors": 800.0, "store_sectors": 200.0, "load_bytes_per_sector": 8.0, "store_bytes_per_sector": 32.0,
+            "shared_wavefronts": 100.0, "shared_bank_conflicts": 80.0, "shared_asked_bytes": 128 * 50.0,
+            "kernel_cycles": 1000.0, "sm_active_cycles": 750.0, "instructions": 10.0,
+            "threads_on_per_instruction": 32.0,
+            "integer_thread_instructions": 100.0, "bit_thread_instructions": 60.0, "issue_pct": 40.0,
+            "fma_pipe_pct": 20.0, "l2_pct": 55.0, "reduction_requests": 10.0, "atomic_requests": 0.0,
+            "atomic_unit_pct": 10.0, "kernel_l1_bytes": 1000.0, "local_load_bytes": 100.0, "local_store_bytes": 150.0,
+        },
+    )  # fmt: skip
+    found = facts_of(join(timed, counted, H200, SETTINGS), H200, SETTINGS)
+    assert found["load_waste"] == pytest.approx(0.8 * 0.75)
+    assert found["store_waste"] == 0
+    assert found["coalesced"] == 0
+    assert found["conflict_share"] == pytest.approx(0.5)  # by bytes, which is less than by ncu's count of conflicts
+    assert found["conflict_ways"] == pytest.approx(2)
+    assert found["sm_idle"] == pytest.approx(0.25)
+    assert found["tail_share"] == pytest.approx(0.25)
+    assert found["integer_share"] == pytest.approx(0.5)
+    assert found["atomic_busy"] == pytest.approx(0.32)
+    assert found["local_share"] == pytest.approx(0.25)
+    assert (found["stall_long_scoreboard"], found["main_stall"]) == (pytest.approx(0.75), "long scoreboard")
+    assert "stall_selected" not in found
+    assert found["busy"] == found["memory_busy"] == 1.0  # the made time is above the DRAM roof
+    assert "conversion_share" not in found
+    assert set(found) <= set(vocabulary())
+
+
+def test_facts_that_were_not_counted_are_absent(timed: Point) -> None:
+    basic = join(timed, Counted(level="basic", dram_bytes=3 * 2**28, flops=2**27), H200, SETTINGS)
+    found = facts_of(basic, H200, SETTINGS)
+    assert found["basis"] == "counters"
+    for name in ("idle", "busy", "load_waste", "occupancy_pct", "sm_idle", "main_stall", "conflict_share"):
+        assert name not in found, name
+    assert basic.diagnosis is not None
+
+
+CAPTURED = {
+    "saxpy": "on the DRAM roof",
+    "stream triad": "on the DRAM roof",
+    "gemm fp64": "on the compute roof",
+    "eager": "extra DRAM traffic",
+    "hot": "launch floor",
+    "transpose naive": "uncoalesced stores",
+    "transpose padded": "no single cause",  # an older capture, without pipes and schedulers
+}
+
+
+def test_captures_of_an_h200_get_sensible_verdicts(tmp_path: Path) -> None:
+    launches = read_gathered(DATA / "h200_counted_points.csv.gz")
+    made = points_of(make_sweep(tmp_path / "sweep", *(CASES[case] for case in CAPTURED), machine=MACHINE))
+    for point, case in zip(made, CAPTURED, strict=True):
+        counted = counted_point(point, launches[case], [])
+        assert point.timing and point.clock and counted.time_s  # noqa: PT018
+        real = msgspec.structs.replace(
+            point,
+            timing=msgspec.structs.replace(point.timing, median_s=counted.time_s),
+            clock=msgspec.structs.replace(point.clock, compute_hz=counted.sm_hz),
+        )
+        found = join(real, counted, H200, SETTINGS).diagnosis
+        assert found is not None
+        assert found.verdict.name == CAPTURED[case], (case, found.verdict)
+
+
+# ------------------------------------------------------------------------------------------------------ planted faults
+
+
+def faults() -> list[str]:
+    return sorted(file.stem for file in (CONF / "kernel/faults").glob("*.yaml"))
+
+
+def test_planted_faults_expect_verdicts_that_exist() -> None:
+    import yaml
+
+    files = {name: CONF / f"kernel/faults/{name}.yaml" for name in faults()}
+    expected = {name: yaml.safe_load(file.read_text()).get("expect") for name, file in files.items()}
+    planted = {name: verdict for name, verdict in expected.items() if verdict != "healthy"}
+    assert set(planted.values()) - {None} <= set(read_rules().names)
+    assert len(planted) >= 16
+    swept = yaml.safe_load((CONF / "experiment/faults.yaml").read_text())["hydra"]["sweeper"]["params"]["kernel"]
+    assert sorted(name.removeprefix("faults/") for name in swept.split(",")) == faults()
+
+
+def test_expected_against_found(tmp_path: Path, timed: Point) -> None:
+    good = timed_at(timed, 0.25, 0.95)
+    points = [
+        msgspec.structs.replace(good, job=0, expect="healthy"),
+        msgspec.structs.replace(good, job=1, expect="on the DRAM roof"),
+        msgspec.structs.replace(good, job=2, expect="bank conflicts"),
+        msgspec.structs.replace(good, job=3, expect="healthy", diagnosis=None, status="failed", reason="broken"),
+        msgspec.structs.replace(good, job=4),
+    ]
+    assert [point.as_expected for point in points] == [True, True, False, None, None]
+    assert count_right(points) == "2 of 4 verdicts as expected, 1 point without a verdict"
+    assert expectation_table(points).row_count == 4
+    file = write_expectations(tmp_path, points)
+    assert file is not None
+    rows = list(csv.DictReader(file.open()))
+    assert [row["right"] for row in rows] == ["yes", "yes", "no", ""]
+    assert (rows[2]["expected"], rows[2]["found"]) == ("bank conflicts", "on the DRAM roof")
+    assert rows[3]["message"] == "broken"
+    assert write_expectations(tmp_path, points[4:]) is None
+
+
+# ----------------------------------------------------------------------------------------- a stored sweep, judged anew
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Two points on files, placed and without a diagnosis."""
+    return make_sweep(tmp_path / "sweep", ["kernel=saxpy", "size=67108864"], ["kernel=copy", "size=4096"])
+
+
+def test_a_stored_sweep_is_judged_anew(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(stored)]) == 0
+    told = capsys.readouterr().out
+    assert "verdict" in told
+    points = read_points(stored)
+    assert all(point.diagnosis is not None for point in points)
+    rows = list(csv.DictReader((stored / "points.csv").open()))
+    assert [row["verdict"] for row in rows] == [point.diagnosis.verdict.name for point in points if point.diagnosis]
+    assert rows[0]["next_move"] == verdict_columns(points[0])["next_move"]
+
+
+def test_thresholds_and_rules_can_be_changed_afterwards(
+    stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = msgspec.structs.replace(timed_at(points_of(stored)[0], 0.25, 0.6), job=0)
+    write_point(stored / "0", slow)
+    assert command.main([str(stored)]) == 0
+    assert read_points(stored)[0].diagnosis.verdict.name != "on the DRAM roof"  # type: ignore[union-attr]
+    before = (stored / "0/point.json").read_bytes()
+    assert command.main([str(stored), "--on-roof", "0.5", "--details", "--dry-run"]) == 0
+    assert "on the DRAM roof" in capsys.readouterr().out
+    assert (stored / "0/point.json").read_bytes() == before
+    text = OWN_RULE.format(when="fraction < on_roof", score="1", fact="fraction")
+    assert command.main([str(stored), "--rules", rules_file(tmp_path, text)]) == 0
+    assert read_points(stored)[0].diagnosis.verdict.name == "slow"  # type: ignore[union-attr]
+
+
+def test_strict_fails_where_a_verdict_is_not_the_expected_one(stored: Path) -> None:
+    point = points_of(stored)[0]
+    write_point(stored / "0", msgspec.structs.replace(point, expect="bank conflicts"))
+    assert command.main([str(stored)]) == 0
+    assert command.main([str(stored), "--strict"]) == 1
+    assert (stored / "faults.csv").is_file()
+
+
+def test_a_folder_without_records_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "points.csv").write_text("job\n0\n")
+    assert command.main([str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "no records of points" in told
+    assert told.count("\n") == 1
