@@ -1,4 +1,4 @@
-"""``experiment=faults`` on a GPU: the planted cause is the verdict, the twins are healthy, none is called by its opposite.
+"""``experiment=faults`` on a GPU: the planted cause is the verdict, twins are healthy, none is called by its opposite.
 
 ROOFEXP_FAULTS=FOLDER judges a folder that the experiment left instead of running it, without a GPU's time.
 """
