@@ -70,6 +70,8 @@ def test_the_option_leaves_a_table_and_a_figure(sweep: Path) -> None:
     assert [row["bound_at_best"] for row in rows] == ["compute", "bandwidth", "bandwidth", "bandwidth"]
     assert all(row["time_here_s"] == "2e-05" for row in rows)
     text = (sweep / "figures/machine_b200.svg").read_text()
+    assert "clock held" not in text
+    assert "published limits, dense, at its boost clock" in text
     assert "not measured" in text
 
 

@@ -10,7 +10,7 @@ from roofexp.figures.knee import Knee
 from roofexp.figures.roof_lines import RoofLines
 from roofexp.figures.style import joined, shortened
 from roofexp.machine import RoofSet
-from roofexp.units import percent, plain, size_name, span
+from roofexp.units import engineering, percent, plain, size_name, span
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -54,15 +54,23 @@ def machine_line(drawn: DataFrame, roofs: RoofSet | None) -> str:
     name = roofs.machine.name if roofs else joined(sorted(set(drawn["machine_id"]) - {""})) or "unknown machine"
     held = held_clocks(drawn)
     clocks = f"clock held {span(held.low, held.high, 'Hz')}" if held else "clock held unknown"
+    if of_sheet(roofs) and not held:
+        assert roofs
+        clocks = f"boost clock {engineering(roofs.machine.nominal_hz, 'Hz')}" if roofs.machine.nominal_hz else ""
     modes = joined(sorted(set(drawn["clock_mode"]) - {""}))
     caches = joined(sorted(set(drawn["cache_state"]) - {""}))
     parts = [
         name,
         joined(precisions(drawn)),
-        f"{clocks} ({modes})" if modes else clocks,
+        f"{clocks} ({modes})" if modes and clocks else clocks,
         f"{caches} caches" if caches else "",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def of_sheet(roofs: RoofSet | None) -> bool:
+    """Whether they are a published card's limits, which nobody measured and no clock was held for."""
+    return roofs is not None and not roofs.measured and all(roof.sheet == roof.rate for roof in roofs.roofs)
 
 
 def roofs_note(roofs: RoofSet | None, lines: RoofLines) -> str:
@@ -71,6 +79,8 @@ def roofs_note(roofs: RoofSet | None, lines: RoofLines) -> str:
         return "No roofs were measured for these points."
     bands = any(line.has_band for line in lines.compute)
     clock = "at the median clock held, bands over all clocks held" if bands else "drawn at the clock held"
+    if of_sheet(roofs):
+        return "Roofs: the card's published limits, dense, at its boost clock; not measured."
     if not roofs.measured:
         return f"Roofs: what the hardware could do by arithmetic, not measured; {clock}."
     left_out = f" {lines.left_out} more ceilings are in roofs.json." if lines.left_out else ""
