@@ -340,6 +340,19 @@ def test_the_table_names_every_denominator(capsys: pytest.CaptureFixture[str]) -
         assert word in rows
 
 
+def test_more_than_in_bursts_has_its_reason_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    made = made_set()
+    load = Sustained(
+        rate=66.8e12, compute_hz=1.99e9, power_w=640.0, settled=True, seconds=3.0, event_reasons="none sw_power_cap"
+    )
+    faster = msgspec.structs.replace(made.roofs[0], sustained=load)
+    print_roofs([msgspec.structs.replace(made, roofs=[faster, *made.roofs[1:]])])
+    said = capsys.readouterr().out
+    assert "101.2 %" in said
+    assert "sw power cap, above the bursts: they held 1980 MHz" in said
+    assert "none" not in said
+
+
 def test_several_sets_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     halves = [msgspec.structs.replace(roof, rate=roof.rate / 2) for roof in made_set().roofs]
     print_roofs([made_set(), msgspec.structs.replace(made_set(), roofs=halves)], file=None)

@@ -10,7 +10,7 @@ from roofexp.units import engineering, percent, plain
 
 LEVELS = ("dram", "l3", "l2", "l1", "shared")  # from far to near
 WIDTH_WITHOUT_TERMINAL = 160
-MORE_THAN_BURST = 1.002  # a sustained rate above that of the bursts has its reason beside it
+MORE_THAN_BURST = 1.0005  # a sustained rate above that of the bursts has its reason beside it
 CAPTION = (
     "limit: units x rate per cycle x the clock that was held while measuring (DRAM: bus width x memory clock). "
     "sheet: the card's data sheet, dense, at its boost clock. of roof: of the roof that a ceiling stands under. "
@@ -129,8 +129,8 @@ def load_table(roofs: RoofSet) -> Any:
     table = Table(
         title="Under load without a pause", title_justify="left", title_style="bold", box=None, pad_edge=False
     )
-    for column in ("roof", "in bursts", "sustained", "of burst", "clock held", "power", "clocks held back by"):
-        table.add_column(column, justify="left" if column in ("roof", "clocks held back by") else "right")
+    for column in ("roof", "in bursts", "sustained", "of burst", "clock held", "power", "remarks"):
+        table.add_column(column, justify="left" if column in ("roof", "remarks") else "right")
     for roof in loaded:
         table.add_row(*_load_cells(roof), style="dim" if roof.ceiling_of else None)
     return table
@@ -139,7 +139,8 @@ def load_table(roofs: RoofSet) -> Any:
 def _load_cells(roof: Roof) -> list[str]:
     found, unit = roof.sustained, unit_of(roof)
     assert found
-    reasons = [found.event_reasons.replace("_", " ")] if found.event_reasons not in (None, "none", "idle") else []
+    words = (found.event_reasons or "").split()
+    reasons = [word.replace("_", " ") for word in words if word not in ("none", "idle")]
     reasons += [] if found.settled else [f"not settled after {found.seconds:.1f} s"]
     reasons += [_why_more(roof)] if found.rate > roof.rate * MORE_THAN_BURST else []
     return [
