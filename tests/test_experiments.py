@@ -15,15 +15,16 @@ from omegaconf import DictConfig, OmegaConf
 from roofexp.configuration import kernel_of, plain
 from roofexp.kernel import Kernel
 from roofexp.measure import Request
-from roofexp.schema import register
+from roofexp.schema import KernelConfig, register
 from roofexp.session import Session
 from roofexp.timing import TimingSettings
-from tests.kernel_cases import CONF, precision_config
+from tests.kernel_cases import CONF, kernel_yaml, precision_config
 
 FILES = {file.stem: file for file in sorted((CONF / "experiment").glob("*.yaml"))}
 GROUPS = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
-GPU_ONLY = {"soak_gemm"}  # a library that a CPU does not have
-SMALL = 64
+GPU_ONLY = {"soak_gemm", "faults"}  # a library, and code, that a CPU does not have
+PICKED = ("case", "kernel")  # groups of many files: put together here, as Hydra does it in a fraction of a second each
+SMALL, LARGE_BYTES = 64, 10_000_000
 Settings = dict[str, Any]
 
 
@@ -48,24 +49,63 @@ def composed(words: tuple[str, ...]) -> DictConfig:
 def points(name: str, **fixed: str) -> Iterator[Settings]:
     """The configuration of every point; groups are composed, values set. ``fixed``: as if said on the command line."""
     params = swept(name) | {key: [value] for key, value in fixed.items()}
-    groups = {key: values for key, values in params.items() if key in GROUPS}
-    others = {key: values for key, values in params.items() if key not in GROUPS}
+    groups = {key: values for key, values in params.items() if key in GROUPS and key not in PICKED}
+    others = {key: values for key, values in params.items() if key not in groups}
     for group in combinations(groups):
         config = composed((f"experiment={name}", *(f"{key}={value}" for key, value in group.items())))
         for values in combinations(others):
-            own = config.copy()
-            for key, value in values.items():
-                OmegaConf.update(own, key, yaml.safe_load(value))
-            yield plain(own)
+            yield plain(with_values(config, values))
+
+
+@functools.cache
+def all_points(name: str) -> list[Settings]:
+    return list(points(name))
+
+
+def with_values(config: DictConfig, values: dict[str, str]) -> DictConfig:
+    own = config.copy()
+    for key, value in sorted(values.items(), key=lambda pair: pair[0] not in PICKED):
+        if key == "case":
+            take_case(own, value)
+        elif key == "kernel":
+            take_kernel(own, value)
+        else:
+            OmegaConf.update(own, key, yaml.safe_load(value))
+    return own
+
+
+def take_case(config: DictConfig, name: str) -> None:
+    """A file of conf/case: the files that it overrides, then its own values."""
+    case = yaml.safe_load((CONF / "case" / f"{name}.yaml").read_text())
+    for choice in case.pop("defaults"):
+        ((group, option),) = choice.items()
+        if group == "override /kernel":
+            take_kernel(config, option)
+        else:
+            folder = group.removeprefix("override /")
+            config[folder] = OmegaConf.merge(config[folder], OmegaConf.load(CONF / folder / f"{option}.yaml"))
+    config.merge_with(case)
+
+
+def take_kernel(config: DictConfig, name: str) -> None:
+    config.kernel = OmegaConf.merge(OmegaConf.structured(KernelConfig), kernel_yaml(name))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_point_composes_and_builds(name: str) -> None:
-    built = [kernel_of(settings) for settings in points(name)]
+    built = [kernel_of(settings) for settings in all_points(name)]
     assert all(kernel.work.flops or kernel.work.dram_bytes for kernel in built)
     identities = {(k.name, k.size, k.precision, str(k.params), str(k.shape)) for k in built}
     states = {"cache", "clock", "clock.duty", "device", "fill", "case"} & set(swept(name))
     assert len(identities) == len(built) or states, "two points are the same"
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if set(PICKED) & set(swept(name))])
+def test_hydra_composes_the_same(name: str) -> None:
+    """The last choice of each group, in full by Hydra, beside what the test above made of it."""
+    choices = {key: values[-1] for key, values in swept(name).items()}
+    words = tuple(f"{key}={value}" for key, value in choices.items())
+    assert plain(composed((f"experiment={name}", *words))) == all_points(name)[-1]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -95,7 +135,8 @@ def small_kernels(name: str) -> dict[str, Kernel]:
     for settings in points(name, size=str(SMALL)):
         if "fp32" in settings["kernel"]["precisions"] and settings["kernel"]["params"].get("k", 0) <= 8:
             kernel = kernel_of(settings | {"precision": precision_config("fp32")})
-            kernels[f"{kernel.name} {kernel.params}"] = kernel
+            if kernel.work.working_set_bytes < LARGE_BYTES:  # some shapes hold other dimensions than the size
+                kernels[f"{kernel.name} {kernel.params}"] = kernel
     return kernels
 
 
