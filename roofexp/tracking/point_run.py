@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from roofexp.diagnosis.columns import verdict_columns
 from roofexp.point import Point
 from roofexp.tracking.point_metrics import missing_tags, per_second, point_values
 from roofexp.tracking.run import RunContent, build_content, hash_of, milliseconds, sweep_tags
@@ -97,7 +98,7 @@ def _verdict_tags(point: Point) -> dict[str, Any]:
         "roofexp.reason_kind": point.reason_kind,
         "roofexp.bound": placement.bound if placement else None,
         "roofexp.cause": placement.cause if placement else None,
-        "roofexp.next_move": placement.next_move if placement else None,
+        "roofexp.next_move": verdict_columns(point)["next_move"],
         "roofexp.roof": placement.roof if placement else None,
         "roofexp.flags": "; ".join(f"{flag.name}: {flag.message}" for flag in point.flags) or None,
         "roofexp.traffic": f"{point.traffic.source} {point.traffic.level}" if point.traffic else None,
