@@ -100,6 +100,16 @@ def test_threads_take_the_place_of_clocks() -> None:
     assert set(figure.table["threads"].dropna()) == {"1", "2", "4"}
 
 
+def test_kernels_counted_at_another_level_have_no_ridge_here() -> None:
+    rows = [*duty_sweep((512, 8192)), gemm(256, hz=1.6e9, level="l2", clock_mode="duty")]
+    found = ridges(frame(rows), [h200()])
+    assert {ridge.level for ridge in found} == {"dram"}
+    figure = draw_ridge_shift(pandas.DataFrame(rows), [h200()], SCREEN)
+    assert figure
+    note = next(text for text in figure.texts if text.get_label() == "footnote").get_text()
+    assert "points whose traffic crosses another level (1)" in " ".join(note.split())
+
+
 def test_one_ridge_that_stays_is_no_figure() -> None:
     rows = [gemm(n, hz=1.6e9) for n in (1024, 4096)]
     assert draw_ridge_shift(pandas.DataFrame(rows), [h200()], SCREEN) is None

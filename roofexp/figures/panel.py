@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from roofexp.figures import limits, marks, style
 from roofexp.figures.bounds import BOUNDS, crossing_size
 from roofexp.figures.boxes import Segment
-from roofexp.figures.crossover import Crossover
 from roofexp.figures.frame import lowest, records
 from roofexp.figures.labels import Ground
 from roofexp.figures.regions import Region, crossover, regions
+from roofexp.figures.series import path_of, pieces_of, series_of
+from roofexp.figures.sizes import about, fitted, interval
 from roofexp.figures.table import Table
 from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
-from roofexp.units import engineering, percent, size_name
+from roofexp.units import engineering, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,20 +29,13 @@ SHADE = "#ececec"
 SLOW = 0.97  # of the highest clock of the panel: what held less is marked
 
 
-class Series(NamedTuple):
-    """Points that differ in size alone, ascending; ``name`` says what sets them apart in their panel."""
-
-    name: str
-    rows: DataFrame
-
-
 class Panel:
     """``rows``: the points of one kernel and precision with their bounds (see bounds.with_bounds)."""
 
     def __init__(self, name: str, rows: DataFrame, roofs: RoofSet | None, latency_share: float) -> None:
         self.name, self.rows, self.roofs, self.latency_share = name, rows, roofs, latency_share
         self.unit = "FLOP/s" if (rows["flops_per_s"] > 0).any() else "B/s"
-        self.series = _series(rows)
+        self.series = series_of(rows)
         self.best = max(self.series, key=lambda series: series.rows["rate_per_s"].iloc[-1])
         best = self.best.rows
         self.crossing = crossing_size(best["size"].tolist(), best["share"].tolist(), latency_share)
@@ -94,7 +87,7 @@ class Panel:
         places = self._draw_points(axes, settings, colour, table)
         ground = Ground(axes, places, self.mark_pt(settings), spread=False, plates=False)
         for series in self.series:
-            path = _path(series.rows, "rate_per_s")
+            path = path_of(series.rows, "rate_per_s")
             ground.lines += [(piece, 2.0) for piece in pieces_of(ground, path[:: max(1, len(path) // 50)])]
         pieces = {name: pieces_of(ground, bounds[name]) for name in BOUNDS}
         ground.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
@@ -185,7 +178,7 @@ class Panel:
     def _draw_bounds(self, axes: Axes, font_pt: float, table: Table) -> dict[str, Path]:
         """The bounds at every size measured, joined; the roof over the points is the thick one."""
         rows = self.best.rows
-        paths = {name: _path(rows, name) for name in (*BOUNDS, "roof_per_s")}
+        paths = {name: path_of(rows, name) for name in (*BOUNDS, "roof_per_s")}
         for name, path in paths.items():
             if len(path) < 2:
                 continue
@@ -257,58 +250,8 @@ class Panel:
         ground.write_beside(wanted[:most], fontsize=0.9 * font_pt, label="point-label", zorder=6)
 
 
-def about(size: float | None) -> str:
-    return f"size {rounded(size)}" if size is not None else ""
-
-
-def rounded(size: float) -> str:
-    """A size between those measured, to two digits."""
-    return size_name(float(f"{size:.1e}"))
-
-
-def fitted(size: float) -> str:
-    """A size from a fit: three digits."""
-    return size_name(float(f"{size:.2e}"))
-
-
-def interval(fit: Crossover) -> str:
-    """``95 %: 690 – 750``, with enough digits to tell the ends apart."""
-    low, high = fitted(fit.low), fitted(fit.high)
-    return f"95 %: {low} – {high}" if low != high else f"95 %: {low}"
-
-
 def _lift(axes: Axes, points: float) -> float:
     """The factor that lifts a mark by so many points on a log axis."""
     low, high = axes.get_ylim()
     height = axes.get_window_extent().height * 72 / axes.figure.dpi
     return float((high / low) ** (points / height))
-
-
-def _series(rows: DataFrame) -> list[Series]:
-    names = ["implementation", "varying_params", "cache_state", "held_by", "fill"]
-    varying = [name for name in names if rows[name].nunique() > 1]
-    if not varying:
-        return [Series("", rows.sort_values("size", kind="stable"))]
-    return [
-        Series(" ".join(str(word) for word in key if word), group.sort_values("size", kind="stable"))
-        for key, group in rows.groupby(varying, sort=False)
-    ]
-
-
-def _path(rows: DataFrame, name: str) -> Path:
-    known = rows[rows[name] > 0]
-    return list(zip(known["size"].tolist(), known[name].tolist(), strict=True))
-
-
-def pieces_of(ground: Ground, path: Path) -> list[Segment]:
-    """The visible straight parts of a path, with neighbours of the same slope joined."""
-    pieces: list[Segment] = []
-    for first, last in itertools.pairwise(path):
-        piece = ground.segment((first[0], last[0]), (first[1], last[1]))
-        if piece.length == 0:
-            continue
-        if pieces and abs(pieces[-1].angle - piece.angle) < 1.5:
-            pieces[-1] = pieces[-1]._replace(x1=piece.x1, y1=piece.y1)
-        else:
-            pieces.append(piece)
-    return pieces

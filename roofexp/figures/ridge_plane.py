@@ -126,7 +126,7 @@ def _draw_bandwidths(ground: Ground, ridges: Sequence[Ridge], font: float, by_th
         ground.lines.append((segment, 3.0))
         told = f", {stage_words(ridge, True)}" if by_threads else ""
         look = {"fontsize": 0.85 * font, "label": "roof-label", "zorder": 3}
-        ground.write_along(segment, [f"bandwidth {engineering(drawn, 'B/s')}{told}"], 0.1, **look)
+        ground.write_along(segment, [f"{ridge.level.upper()} {engineering(drawn, 'B/s')}{told}"], 0.1, **look)
 
 
 def _draw_plateaus(ground: Ground, ridges: Sequence[Ridge], font: float, by_threads: bool) -> None:

@@ -13,7 +13,7 @@ from roofexp.figures.plane_axes import BELOW, SIDE, equal_plane
 from roofexp.figures.ridge_map import draw_ridge_map, set_map_limits
 from roofexp.figures.ridge_plane import draw_ridge_plane, in_sight, ridge_plane, stage_words
 from roofexp.figures.ridges import Crossing, Ridge, apart, crossings, moved, ridges
-from roofexp.figures.roof_lines import RoofLines
+from roofexp.figures.roof_lines import RoofLines, main_level
 from roofexp.figures.table import Table
 from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
@@ -56,7 +56,10 @@ class _RidgeShift:
         self.by_threads = len({roofs.machine.machine_id for roofs in roof_sets}) > 1
         labels = Labels(frame, leave_out=("precision", "held_by"))
         names = [" ".join(labels.words(row)) for _, row in frame.iterrows()]
-        self.kernels = crossings(frame, found, names)
+        level = main_level(frame)
+        here = (frame["traffic_level"] == level).tolist()
+        self.elsewhere = len(frame) - sum(here)
+        self.kernels = crossings(frame[here], found, [name for name, at in zip(names, here, strict=True) if at])
         self.distinct = apart(self.kernels)
         self.shown = in_sight(self.distinct, found)[:MOST_KERNELS]
         self.colours = style.kernel_colours(frame["kernel"])
@@ -132,7 +135,8 @@ class _RidgeShift:
         """What the panel of clocks shows: the kernels in sight first, then those with the most points."""
         kernels = self.kernels
         if len(kernels) > MANY:
-            kernels = crossings(self.frame, self.ridges, self.frame["kernel"].tolist())
+            rows = self.frame[self.frame["traffic_level"] == main_level(self.frame)]
+            kernels = crossings(rows, self.ridges, rows["kernel"].tolist())
         seen = {id(each) for each in self.shown}
         return sorted(kernels, key=lambda each: (id(each) not in seen, -len(each.rows)))
 
@@ -174,13 +178,18 @@ class _RidgeShift:
     def _page(self) -> Page:
         stage = "thread count" if self.by_threads else "clock"
         others = any(ridge.what != "held" for ridge in self.ridges)
+        bounds = list(dict.fromkeys(ridge.roof for ridge in self.ridges if ridge.incomplete))
         notes = [
-            f"Numbers: the ridge in order of {stage}; dark: where points held it"
+            ""
+            if not self.maps
+            else f"Numbers: the ridge in order of {stage}; dark: where points held it"
             + (", light: bursts and sustained load, while the roofs were measured." if others else "."),
             "Below: kernels full where they are compute-bound, broken where bandwidth-bound." if self.maps else "",
             clock_panel.words(self.frame).removesuffix(".") + "." if clock_panel.words(self.frame) else "",
             self._out_of_sight(),
             self._without_map(),
+            f"Not drawn: points whose traffic crosses another level ({self.elsewhere})." if self.elsewhere else "",
+            f"Only lower bounds: {style.joined(bounds)}." if bounds else "",
             words.roofs_note(self.roof_sets[0], RoofLines([], [])),
             words.flags_note(self.frame),
         ]

@@ -37,6 +37,8 @@ class Ridge(NamedTuple):
     compute: float
     bandwidth: float
     roof: str
+    level: str  # of the bandwidth
+    incomplete: bool  # whether the compute roof is only a lower bound
 
     @property
     def intensity(self) -> float:
@@ -44,12 +46,16 @@ class Ridge(NamedTuple):
 
 
 def ridges(frame: DataFrame, roof_sets: Sequence[RoofSet]) -> list[Ridge]:
-    """The ridges of all precisions with a measured compute roof, precision after precision, by clock (or threads)."""
+    """The ridges of all precisions with a measured compute roof, precision after precision, by clock (or threads).
+
+    The bandwidth is that of the memory level that most points are counted at.
+    """
+    level = main_level(frame)
     by_threads = len({roofs.machine.machine_id for roofs in roof_sets}) > 1
     found: list[Ridge] = []
     for precision in precisions(frame):
         rows = frame[frame["precision"] == precision]
-        own = [ridge for roofs in _one_of_each(roof_sets) for ridge in _of_machine(rows, roofs, precision, by_threads)]
+        own = [ridge for roofs in _one_of_each(roof_sets) for ridge in _of_machine(rows, roofs, level, by_threads)]
         own.sort(key=lambda ridge: (ridge.stage, ridge.what != "held"))
         found += [ridge._replace(number=i + 1) for i, ridge in enumerate(own)]
     return found
@@ -70,8 +76,9 @@ def _one_of_each(roof_sets: Sequence[RoofSet]) -> list[RoofSet]:
     return list({roofs.machine.machine_id: roofs for roofs in reversed(roof_sets)}.values())[::-1]
 
 
-def _of_machine(rows: DataFrame, roofs: RoofSet, precision: str, by_threads: bool) -> list[Ridge]:
-    compute, bandwidth = roofs.compute(precision), roofs.bandwidth(main_level(rows))
+def _of_machine(rows: DataFrame, roofs: RoofSet, level: str, by_threads: bool) -> list[Ridge]:
+    precision = str(rows["precision"].iloc[0])
+    compute, bandwidth = roofs.compute(precision), roofs.bandwidth(level)
     rows = rows[(rows["machine_id"] == roofs.machine.machine_id) & (rows["compute_hz"] > 0)]
     if compute is None or bandwidth is None or rows.empty:
         return []
@@ -119,6 +126,8 @@ def _held(rows: DataFrame, compute: Roof, bandwidth: Roof) -> Ridge:
         compute=compute.at(hz),
         bandwidth=bandwidth.at(hz),
         roof=compute.name,
+        level=bandwidth.name,
+        incomplete=compute.incomplete is not None,
     )
 
 
@@ -143,6 +152,8 @@ def _burst_and_sustained(compute: Roof, bandwidth: Roof, precision: str) -> list
             compute=rate,
             bandwidth=bandwidth.at(hz),
             roof=compute.name,
+            level=bandwidth.name,
+            incomplete=compute.incomplete is not None,
         )
         for what, hz, rate in told
     ]

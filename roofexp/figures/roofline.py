@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from roofexp.figures import limits, marks, style, words
 from roofexp.figures.choice import worth_naming
@@ -12,6 +12,7 @@ from roofexp.figures.knee import knees
 from roofexp.figures.labels import Ground
 from roofexp.figures.limits import Decades, Plane, decades_of
 from roofexp.figures.page import Page
+from roofexp.figures.plane_axes import BELOW, SIDE, STRIP, equal_plane, finish
 from roofexp.figures.roof_lines import roof_lines
 from roofexp.figures.roof_strokes import draw_roofs, draw_strip_roofs, first_knees, ridges, write_roofs
 from roofexp.figures.table import Table
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     from roofexp.figures.drawing import Drawing
 
-SIDE = 5.0  # room for tick labels and the axis label, in font sizes
-BELOW = 3.3
-STRIP = 11.0  # width of the strip
 FLATTEST, TALLEST = 0.5, 0.9  # height over width of the plane
 MOST_KNEES = 6
 PATHS = 60  # points up to which the sizes of a kernel are joined
@@ -124,21 +122,10 @@ class _Roofline:
 
     def _plane_axes(self, drawing: Drawing, page: Page, plane: Plane) -> Axes:
         left = page.edge + SIDE * self.font + self._strip_pt(page)
-        width = plane.decade * plane.x.extent
-        axes = page.axes(drawing, left, 0, width, plane.height, xscale="log", yscale="log", label="plane")
-        axes.set(xlim=plane.x.values(), ylim=plane.y.values(), xlabel="Arithmetic intensity (FLOP/B)", ylabel="FLOP/s")
-        axes.set_aspect("equal", adjustable="box")
-        limits.tick_decades(axes.xaxis, plane.x, plane.decade, self.font, upright=False)
-        limits.tick_decades(axes.yaxis, plane.y, plane.decade, self.font, upright=True)
-        self._finish(axes, "right" if len(self.in_strip) else "left")
+        about = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
+        axes = equal_plane(page, drawing, left, 0, plane, **about)
+        finish(axes, "right" if len(self.in_strip) else "left")
         return axes
-
-    def _finish(self, axes: Axes, side: Literal["left", "right"]) -> None:
-        """Ticks of the rate on one side, no frame on the others, a grid of decades."""
-        style.open_sides(axes, side)
-        axes.yaxis.set_label_position(side)
-        axes.yaxis.set_ticks_position(side)
-        limits.grid(axes)
 
     def _draw_paths(self, axes: Axes) -> None:
         """A thin line through the sizes of one kernel (or its parameters), for the eye to follow; none in a crowd."""
@@ -187,7 +174,7 @@ class _Roofline:
         axes.set(xlim=(0, 1), ylim=span.values(), xticks=[], ylabel="B/s", xlabel="no FLOPs")
         axes.set_facecolor("#f6f6f6")
         limits.tick_decades(axes.yaxis, span, plane.decade, self.font, upright=True)
-        self._finish(axes, "left")
+        finish(axes)
         draw_strip_roofs(axes, self.lines, self.font, table)
         order = self.in_strip.sort_values(["kernel", "size"], kind="stable")
         slots = [(i + 0.5) / len(order) for i in range(len(order))]

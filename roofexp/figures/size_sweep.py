@@ -8,8 +8,10 @@ from roofexp.figures import marks, style, words
 from roofexp.figures.bounds import with_bounds
 from roofexp.figures.frame import not_drawn, prepared, with_flops, without_flops
 from roofexp.figures.page import Page
-from roofexp.figures.panel import SLOW, Panel, fitted, rounded
+from roofexp.figures.panel import SLOW, Panel
 from roofexp.figures.roof_lines import RoofLines
+from roofexp.figures.series import series_of
+from roofexp.figures.sizes import fitted, rounded
 from roofexp.figures.table import Table
 from roofexp.figures.time_panel import draw_times
 from roofexp.machine import RoofSet
@@ -59,7 +61,7 @@ def _panels(
     groups = [
         (f"{kernel} {precision}".strip(), rows)
         for (kernel, precision), rows in drawn.groupby(["kernel", "precision"], sort=False)
-        if rows["size"].nunique() > 1
+        if any(series.rows["size"].nunique() > 1 for series in series_of(rows))
     ]
     most = ROWS * _columns(len(groups), settings)
     ranked = sorted(groups, key=lambda group: -group[1]["size"].nunique())[:most]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from roofexp.figures import limits, marks, style
 from roofexp.figures.bounds import BOUNDS
 from roofexp.figures.labels import Ground
-from roofexp.figures.panel import DASHES, SHADE, Panel, pieces_of
+from roofexp.figures.panel import DASHES, SHADE, Panel
+from roofexp.figures.series import pieces_of
 from roofexp.figures.table import Table
 from roofexp.schema import FiguresConfig
 from roofexp.units import engineering, plain
