@@ -254,5 +254,5 @@ def test_a_sweep_ends_with_its_gate(program, sweep_folder, tmp_path: Path) -> No
     rules_file(tmp_path, [{"rule": "time_s > 0"}, {"rule": "time_s < 0", "kernel": "v*"}])
     done = program("kernel=vadd", "size=1000", "--gate", "rules.yaml")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "broken rule 2: time_s < 0: vadd 1000 fp32 (job 0): time_s = " in done.stdout
+    assert "broken rule 2: time_s < 0: vadd 1000 fp32 hot (job 0): time_s = " in done.stdout
     assert ElementTree.parse(sweep_folder() / "gate.xml").getroot().get("failures") == "1"
