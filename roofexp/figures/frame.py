@@ -157,7 +157,9 @@ class Labels:
         if row["fraction"] != row["fraction"]:
             return [name, words[0]]
         share = percent(row["fraction"])
-        return [f"{name}, {share}", f"{' '.join(words[1:])} {share}".strip(), share]
+        own = [word for word in words[1:] if word != row["precision"]]  # a mark shows its precision, not its kernel
+        narrow = [f"{' '.join(own)} {share}"] if own else [f"{words[0]}, {share}", f"{shortened(words[0], 12)} {share}"]
+        return [f"{name}, {share}", *narrow, share]
 
     def words(self, row: Series[Any]) -> list[str]:
         """The kernel, and what tells this point from its others."""
