@@ -9,7 +9,7 @@ run: $(VENV)/.installed
 	$(BIN)/python -m roofexp kernel=gemm size=256,1024,4096 -m
 
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check roofexp kernels tests
