@@ -3,7 +3,7 @@
 #include "elementwise.cuh"
 
 __device__ inline float steps(float value) {
-#pragma unroll 8
+#pragma unroll
     for (int k = 0; k < K; ++k) value = value * CONSTANT(-0.75) + CONSTANT(0.875);
     return value;
 }

@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     float value[KEPT];
 #pragma unroll
     for (int i = 0; i < KEPT; ++i) value[i] = first + i * THREADS < end ? x[first + i * THREADS] : 0;
-#pragma unroll 2
+#pragma unroll 4
     for (int k = 0; k < K; ++k) {
 #pragma unroll
         for (int i = 0; i < KEPT; ++i) value[i] = fmaf(a, value[i], b);

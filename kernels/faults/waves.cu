@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         float value[CHAINS];
 #pragma unroll
         for (int c = 0; c < CHAINS; ++c) value[c] = first + c * THREADS < end ? x[first + c * THREADS] : 0;
-#pragma unroll 4
+#pragma unroll 8
         for (int k = 0; k < K; ++k) {
 #pragma unroll
             for (int c = 0; c < CHAINS; ++c) value[c] = fmaf(a, value[c], b);
