@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from roofexp.timing import Sampler, Samples
 
 BATCH_S = 0.02  # a hot sample: short beside a lap, long beside what the host does between two of them
+AHEAD_S = 0.12  # queued ahead: longer than the readings at a lap hold the host
+FEWEST_AHEAD = 2  # one runs while the next waits
 LAP_S = 0.25  # between two readings of the clock
 WINDOWS = 60  # at most so many are compared when the settled part is looked for
 SETTLED_SHARE = 0.9  # of the windows: single disturbances do not unsettle
@@ -33,15 +36,27 @@ def soak(
     stamps: list[float] = []
     sampler.pace.start()
     start = lap = now()
-    while now() - start < seconds or not times:
-        times.append(sampler.sample())
-        stamps.append(sampler.began_s - start + idle_s)
-        if now() - lap >= LAP_S:
-            lap = max(lap + LAP_S, now() - LAP_S)  # on the quarters, also when one came late
-            on_lap()
-            progress(times[-1])
+
+    begun = False
+
+    def more(queued: int) -> bool:
+        nonlocal begun
+        first, begun = not begun, True
+        ahead_s = queued * sampler.launches * sampler.last_s
+        wanted = queued < FEWEST_AHEAD or ahead_s < AHEAD_S
+        return first or (wanted and now() - start + ahead_s < seconds)
+
+    with contextlib.closing(sampler.one_after_the_other(more)) as taken:
+        for began_s, time_s in taken:
+            times.append(time_s)
+            stamps.append(began_s - start + idle_s)
+            if now() - lap >= LAP_S:
+                lap = max(lap + LAP_S, now() - LAP_S)  # on the quarters, also when one came late
+                on_lap()
+                progress(times[-1])
+    samples = sampler.taken(times, stamps)
     on_lap()
-    return sampler.taken(times, stamps)
+    return samples
 
 
 def settled(samples: Samples, within: float) -> tuple[Samples, float, list[Flag]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Protocol
 
 import msgspec
 
 from roofexp import soak
+from roofexp.devices.base import Streamed
 from roofexp.pace import Pace
 from roofexp.point import Flag, Timing
 from roofexp.statistics import median, median_interval, quantile
@@ -88,6 +91,8 @@ class Sampler:
         self.pace = pace
         self.launches = 1
         self.began_s = 0.0  # when the last sample began, by the clock that ``now`` reads
+        self.last_s = 0.0  # seconds per launch of the last sample
+        self.streamed = False
 
     def sample(self) -> float:
         """Seconds per launch of one sample."""
@@ -98,8 +103,36 @@ class Sampler:
         self.began_s = self._now()
         self._since_restore += self.launches
         if self._cold:
-            return self._launcher.run_cold()
-        return self._launcher.run_hot(self.launches) / self.launches
+            self.last_s = self._launcher.run_cold()
+        else:
+            self.last_s = self._launcher.run_hot(self.launches) / self.launches
+        return self.last_s
+
+    def one_after_the_other(self, more: Callable[[int], bool]) -> Generator[tuple[float, float], None, None]:
+        """When each sample began (s, as ``now`` reads) and its seconds per launch, while ``more`` says so, which is
+        asked with the number of samples that are queued already. Hot and without pauses they are queued ahead of each
+        other where the device can."""
+        stream = self._stream(more)
+        if stream is None:
+            while more(0):
+                time_s = self.sample()
+                yield self.began_s, time_s
+            return
+        self.streamed, start = True, self._now()
+        with contextlib.closing(stream) as batches:
+            for at_s, seconds in batches:
+                self.last_s = seconds / self.launches
+                yield start + at_s, self.last_s
+
+    def _stream(self, more: Callable[[int], bool]) -> Generator[tuple[float, float], None, None] | None:
+        launcher = self._launcher
+        if self._cold or self.pace.duty is not None or not isinstance(launcher, Streamed):
+            return None
+        return launcher.stream_hot(self.launches, more, max(1, math.ceil(RESTORE_LAUNCHES / self.launches)))
+
+    def renew(self) -> None:
+        self._launcher.restore()
+        self._since_restore = 0
 
     def fill_batch(self) -> None:
         """Finds how many launches make a hot sample long enough for the timer: by doubling, so that a host timer
@@ -201,10 +234,12 @@ def measure_soak(
     settings = msgspec.structs.replace(settings, batch_s=max(settings.batch_s, soak.BATCH_S))
     sampler = Sampler(launcher, settings, cold, now, pace or Pace(now=now))
     sampler.fill_batch()
+    sampler.renew()
     samples = soak.soak(sampler, seconds, now, progress, on_lap, on_idle())
     part, from_s, flags = soak.settled(samples, settings.drift)
-    method = f"{launcher.method}; the part from {from_s:.1f} s on, in which the rate had settled"
-    timing = summarised(part, from_s, floor_s, launcher.method if flags else method)
+    method = f"{launcher.method}{', batches queued ahead' if sampler.streamed else ''}"
+    settled = f"{method}; the part from {from_s:.1f} s on, in which the rate had settled"
+    timing = summarised(part, from_s, floor_s, method if flags else settled)
     flags += [flag for flag in judge(timing, part, settings) if not (flags and flag.name == "drifting")]
     return timing, msgspec.structs.replace(samples, settled_from_s=from_s), flags
 

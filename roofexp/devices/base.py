@@ -5,7 +5,8 @@ Devices live in the worker process only. A method that finds the device unusable
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, runtime_checkable
 
 from roofexp.errors import FailedError
 from roofexp.kernel import Kernel
@@ -26,6 +27,20 @@ class ClockWatch(Protocol):
 
     def rows(self) -> list[dict[str, float | str | None]]:
         """The samples taken beside the timing, one dict each, unit in every key: clocks.csv of the point."""
+        ...
+
+
+@runtime_checkable
+class Streamed(Protocol):
+    """What a loaded kernel has besides, on a device that can be given a batch while it works on another."""
+
+    def stream_hot(
+        self, launches: int, more: Callable[[int], bool], renew_every: int
+    ) -> Generator[tuple[float, float], None, None] | None:
+        """Batches of ``launches`` launches, queued ahead so that the device never idles between two: when each began
+        (s, from the first one's beginning) and the seconds it took. ``more``, asked with the number of batches in
+        flight, says whether one more is queued. Inout operands are renewed before every ``renew_every``-th batch,
+        outside the timed part. None where this kernel's launches cannot be queued fast enough."""
         ...
 
 

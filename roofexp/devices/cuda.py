@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from roofexp.devices.cuda_arrays import fill_array, poison_array, to_float64
 from roofexp.devices.cuda_calls import build_call, why_no_call
 from roofexp.devices.cuda_clock import CudaClockWatch
 from roofexp.devices.cuda_code import build_launch, compile_cache, least_capability
+from roofexp.devices.cuda_faults import explain_fault
+from roofexp.devices.cuda_flight import back_to_back
 from roofexp.devices.cuda_machine import architecture, bus_id, describe_gpu, gpu_uuid, open_nvml, why_no_cuda
 from roofexp.devices.cuda_profile import profile_launch
 from roofexp.devices.cuda_stopwatch import CudaStopwatch
@@ -126,32 +128,12 @@ class CudaDevice:
         return 2 * self._machine.cache_bytes["l2"]
 
     def explain(self, error: Exception) -> FailedError | None:
-        """What CUDA says about a kernel that broke the context."""
-        text = str(error)
-        if "cudaErrorMemoryAllocation" in text or type(error).__name__ == "OutOfMemoryError":
-            return FailedError("out of memory", f"the GPU's memory ran out: {text.splitlines()[0]}")
-        for name, meaning in FAULTS.items():
-            if name in text:
-                return FailedError("kernel fault", f"{meaning} ({name}); worker replaced")
-        return None
+        return explain_fault(error)
 
     def close(self) -> None:
         import cupy
 
         cupy.get_default_memory_pool().free_all_blocks()
-
-
-FAULTS = {
-    "cudaErrorIllegalAddress": "the kernel accessed memory that is not its own",
-    "cudaErrorMisalignedAddress": "the kernel made a misaligned access",
-    "cudaErrorIllegalInstruction": "the kernel met an illegal instruction",
-    "cudaErrorLaunchFailure": "the kernel failed",
-    "cudaErrorLaunchTimeout": "the driver ended a kernel that ran too long",
-    "cudaErrorAssert": "an assertion in the kernel failed",
-    "cudaErrorLaunchOutOfResources": "the block needs more registers or shared memory than an SM has",
-    "cudaErrorInvalidConfiguration": "grid or block is larger than the GPU allows",
-    "CUDA_ERROR_INVALID_VALUE": "grid, block or shared memory is not possible on this GPU",
-}
 
 
 class CudaKernel:
@@ -205,16 +187,15 @@ class CudaKernel:
         return check
 
     def run_hot(self, launches: int) -> float:
-        if launches == 1:
-            return self._watch.seconds(self._launch)
-        replays, rest = divmod(launches, self._watch_limit)
-        parts = [self._graph(self._watch_limit)] * replays + ([self._graph(rest)] if rest else [])
+        return self._watch.seconds(self._queue(launches))
 
-        def queue() -> None:
-            for part in parts:
-                part()
-
-        return self._watch.seconds(queue)
+    def stream_hot(
+        self, launches: int, more: Callable[[int], bool], renew_every: int
+    ) -> Generator[tuple[float, float], None, None] | None:
+        queue = self._queue(launches)
+        if self._no_graph and launches > 1:
+            return None  # without the gate the launches themselves would wait for the host
+        return back_to_back(self._watch, queue, more, self._queue_first_values, renew_every)
 
     def run_cold(self) -> float:
         return self._watch.seconds(self._launch, flush=True)
@@ -229,11 +210,15 @@ class CudaKernel:
         profile_launch(self._launch, self._watch.stream, name)
 
     def restore(self) -> None:
-        for name, values in self._first.items():
-            self._operands[name][...] = values
         import cupy
 
+        self._queue_first_values()
+
         cupy.cuda.runtime.deviceSynchronize()
+
+    def _queue_first_values(self) -> None:
+        for name, values in self._first.items():
+            self._operands[name][...] = values
 
     def release(self) -> None:
         import cupy
@@ -250,6 +235,19 @@ class CudaKernel:
             torch.cuda.empty_cache()
 
     _watch_limit = 512
+
+    def _queue(self, launches: int) -> Callable[[], Any]:
+        """Puts so many launches on the stream."""
+        if launches == 1:
+            return self._launch
+        replays, rest = divmod(launches, self._watch_limit)
+        parts = [self._graph(self._watch_limit)] * replays + ([self._graph(rest)] if rest else [])
+
+        def queue() -> None:
+            for part in parts:
+                part()
+
+        return queue
 
     def _graph(self, launches: int) -> Callable[[], Any]:
         """A graph of so many launches; where capture is refused, the launches themselves behind the gate."""

@@ -7,7 +7,8 @@ quotient is the clock that was really held.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class CudaStopwatch:
         import numpy
 
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._sms = numpy.int64(sms)
+        self.sms, self._sms = sms, numpy.int64(sms)
         load = load_module("roofs/timing.cu", arch, {}, roots, cache, "the stopwatch")
         self._gate, self._mark = load.get_function("gate"), load.get_function("mark_clock")
         self._sweep, self._empty = load.get_function("sweep_cache"), load.get_function("empty")
@@ -126,6 +127,26 @@ class CudaStopwatch:
         for _ in range(WAKE_FLUSHES):
             self.flush()
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """What is queued inside starts at its end, and no later than the gate's own time."""
+        with self.stream:
+            self._close_gate()
+        try:
+            yield
+        finally:
+            self._released[0] = 1
+
+    def mark(self, marks: Any) -> None:
+        """Puts on the current stream: every SM notes its cycles and the time in ``marks`` (SM, 2)."""
+        self._mark((self.sms * CLOCK_BLOCKS_PER_SM,), (32,), (marks, self._sms))
+
+    def add_marks(self, marks: Any) -> None:
+        """Pairs of marks as ``summed_marks`` takes them, to the timed parts since the last reset."""
+        cycles, seconds = summed_marks(marks)
+        self._cycles += cycles
+        self._seconds += seconds
+
     def _close_gate(self) -> None:
         import numpy
 
@@ -140,16 +161,13 @@ class CudaStopwatch:
         return self._used - 1
 
     def _note(self, slot: int, side: int) -> None:
-        blocks = self._sms * CLOCK_BLOCKS_PER_SM
-        self._mark((blocks,), (32,), (self._marks[slot, side], self._sms))
+        self.mark(self._marks[slot, side])
 
     def _read_marks(self) -> None:
         if self._used:
             marks = self._marks[: self._used].get(stream=self.stream).astype("int64")
             self.stream.synchronize()
-            cycles, seconds = summed_marks(marks)
-            self._cycles += cycles
-            self._seconds += seconds
+            self.add_marks(marks)
             with self.stream:  # on another stream it could come after the next mark
                 self._marks.fill(0)
             self._used = 0
