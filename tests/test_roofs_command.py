@@ -27,7 +27,7 @@ from roofexp.roofs.known import known_machine_id
 from roofexp.roofs.session import RoofSession, roofs_config
 from roofexp.roofs.store import code_version, whole_levels
 from roofexp.roofs.sustained import LOOKS, measure_sustained
-from roofexp.roofs.table import print_roofs
+from roofexp.roofs.table import print_roofs, row
 from roofexp.schema import register
 from roofexp.timing import Samples
 from tests.test_roofs import Runs, outcome
@@ -96,6 +96,29 @@ def test_a_bandwidth_ceiling_stands_beside_the_envelope() -> None:
     assert dram.mixes == {"read": 4.5e12, "write": 4.6e12}
     assert dram.sheet == 4.8e12
     assert [(c.name, c.cause) for c in roofs.ceilings("dram")] == [("dram strided", "4 bytes used of every 32")]
+
+
+def test_a_ceiling_of_a_mix_is_compared_with_that_mix_and_claims_no_cause_when_it_is_not_below() -> None:
+    mixes = [gpu_outcome("l2 read", 8.5e12), gpu_outcome("l2 triad", 10.4e12)]
+    far, _ = sorted(assemble([*mixes, gpu_outcome("l2 far", 8.0e12)], H200), key=lambda roof: roof.rate)
+    assert far.cause == "every SM reads 0.8 of L2, from both partitions where there are two"
+    roofs = assemble(mixes, H200)
+    (above,) = assemble([gpu_outcome("l2 far", 8.84e12)], H200, roofs)
+    assert str(above.cause).startswith("not below the read roof: no loss seen where every SM reads")
+    assert row(above, roofs[0])["of roof"] == "104.0 %"
+
+
+def test_a_ceiling_above_the_limit_says_that_the_clock_moved() -> None:
+    roofs = assemble([gpu_outcome("fp16 tensor", 1000e12)], H200)
+    gemm = gpu_outcome("fp16 library gemm", 950e12)
+    slow = msgspec.structs.replace(gemm, compute_hz=950e12 / 132 / 4096 / 1.005)
+    (ceiling,) = assemble([slow], H200, roofs)
+    assert ceiling.incomplete is None
+    assert [check.message for check in ceiling.checks] == [
+        "0.5% above what the units can do at the clock read: it moved while this was measured"
+    ]
+    (wrong,) = assemble([msgspec.structs.replace(gemm, compute_hz=1.6e9)], H200, roofs)
+    assert "clock or table of rates is wrong" in str(wrong.incomplete)
 
 
 def test_the_librarys_product_is_a_ceiling_of_the_highest_roof_also_when_it_comes_later() -> None:

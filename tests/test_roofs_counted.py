@@ -17,7 +17,7 @@ from roofexp.roofs import assemble
 from roofexp.roofs.benchmark import kernel_of
 from roofexp.roofs.counted import Counted, against_formula, checked, metrics_of
 from roofexp.roofs.instructions import disassemble, find_disassembler, hot_loop
-from roofexp.roofs.table import checks_text
+from roofexp.roofs.table import checks_text, mixes_text
 from tests.test_roofs_command import H200, benchmarks, gpu_outcome
 
 CAPTURE = Path(__file__).parent / "data/ncu/h200_counted_points.csv.gz"
@@ -26,6 +26,7 @@ PIPES = {  # ncu's own percentage of the roofs' kernels
     "bf16 tensor": 49.35, "fp8 tensor": 49.10, "int8 tensor": 49.54,
 }  # fmt: skip
 L2_BYTES = 62_914_560
+L2_RATES = {"read": 8.494e12, "write": 4.31e12, "copy": 7.666e12, "triad": 10.386e12}
 STREAM_ARRAYS = {"read": 1, "write": 1, "copy": 2, "triad": 3}
 INTEGERS = "smsp__sass_thread_inst_executed_op_integer_pred_on.sum"
 
@@ -141,6 +142,40 @@ def test_reads_that_do_not_reach_l2_fail_its_check_and_l1_hits_are_told() -> Non
     assert bad["bytes of read"].message == (
         "counted 0.9672 times what the formula says; 3.2 % of L1's sectors were hits"
     )
+
+
+def test_l2_reads_and_writes_are_checked_apart() -> None:
+    """A triad is faster than reads alone only where its writes arrive too."""
+    (roof,) = assemble([gpu_outcome(f"l2 {mix}", rate) for mix, rate in L2_RATES.items()], H200)
+    of_array = counted_of("l2 triad", "fp16", {}).kernel.work.dram_bytes / 3 / 32
+    reads, writes = "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum"
+    values = {reads: 2 * of_array, writes: of_array, "l1tex__t_sector_hit_rate.pct": 33.2}
+    good = new_checks(roof, counted_of("l2 triad", "fp16", values))
+    assert [(check.name, check.passed) for check in good.values()] == [
+        ("reads of triad", True),
+        ("writes of triad", True),
+    ]
+    assert good["reads of triad"].message.endswith("33.2 % of L1's sectors were hits")
+    merged = new_checks(roof, counted_of("l2 triad", "fp16", {**values, writes: of_array / 2}))
+    assert not merged["writes of triad"].passed
+    assert mixes_text(roof) == (
+        "read 8.49 TB/s, write 4.31 TB/s, copy 7.67 TB/s (reads 3.83 T + writes 3.83 T), "
+        "triad 10.4 TB/s (reads 6.92 T + writes 3.46 T)"
+    )
+
+
+def test_reads_that_sms_share_are_told_of_a_ceiling_and_refused_of_a_roof() -> None:
+    entries = [gpu_outcome("l2 read", 8.5e12), gpu_outcome("l2 far", 7.0e12)]
+    far, l2 = sorted(assemble(entries, H200), key=lambda roof: roof.rate)
+    reads, writes = "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum"
+
+    def values(name: str) -> dict[str, float]:
+        return {reads: 0.97 * counted_of(name, "fp16", {}).kernel.work.dram_bytes / 32, writes: 0.0}
+
+    counted = [counted_of(name, "fp16", values(name)) for name in ("l2 read", "l2 far")]
+    assert new_checks(far, *counted)["reads of read"].passed
+    assert "SMs may have shared" in new_checks(far, *counted)["reads of read"].message
+    assert not new_checks(l2, *counted)["reads of read"].passed
 
 
 def test_one_session_asks_for_the_counters_of_all_roofs() -> None:

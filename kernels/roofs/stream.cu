@@ -1,12 +1,16 @@
 // The bandwidth roofs: read, write, copy and triad. REPEATS passes are made inside one launch, so that arrays which fit
 // in L2 are not a matter of launching. They read past L1, and every block reads its own tiles again: lines that two SMs
 // want within a short time are fetched from L2 once for both (its request coalescer), which is not L2's bandwidth.
-// LOADS and STORES say which instruction moves the vectors.
+// ROTATE gives a block other tiles in every pass instead, so that each line is read by the SMs of both of L2's
+// partitions in turn. LOADS and STORES say which instruction moves the vectors.
 #ifndef UNROLL
 #define UNROLL 8
 #endif
 #ifndef REPEATS
 #define REPEATS 1
+#endif
+#ifndef ROTATE
+#define ROTATE 0
 #endif
 #ifndef LOADS
 #define LOADS 0  // 1: streaming, lines are the first to be thrown out; 2: past L1; 3: read-only, past L1
@@ -16,6 +20,8 @@
 #endif
 #include "grid.cuh"
 #include "vector.cuh"
+
+constexpr unsigned STEP = 37;  // tiles from pass to pass; without a common factor with SMs, every SM comes to all tiles
 
 __device__ inline Vector read_vector(const real* elements, long long index) {
     const uint4* const from = reinterpret_cast<const uint4*>(elements) + index;
@@ -55,7 +61,8 @@ __device__ inline void each_tile(long long vectors, Use use) {
     for (unsigned pass = 0; pass < REPEATS; ++pass) {
 #pragma unroll 1
         for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const long long start = static_cast<long long>(tile) * per_tile + pass * nothing;
+            const unsigned taken = ROTATE ? (tile + pass * STEP) % tiles : tile;
+            const long long start = static_cast<long long>(taken) * per_tile + pass * nothing;
             use(start + threadIdx.x, start + per_tile <= vectors);
         }
     }

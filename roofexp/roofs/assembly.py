@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from roofexp.limits import MachineLimits, card_of
-from roofexp.machine import Machine, Roof, RoofCheck
+from roofexp.machine import Machine, Roof
 from roofexp.roofs.benchmark import HIGHEST, PRIVATE_LEVELS, Benchmark, Outcome
-
-TOO_HIGH = 1.02  # of the limit: the clock or the table of rates must be wrong
-TOO_LOW = 0.90  # of the limit: published, with a flag
+from roofexp.roofs.ceilings import under
+from roofexp.roofs.checks import limit_check, with_checks
 
 
 def assemble(outcomes: list[Outcome], machine: Machine, known: list[Roof] | None = None) -> list[Roof]:
@@ -25,7 +24,7 @@ def assemble(outcomes: list[Outcome], machine: Machine, known: list[Roof] | None
         mixes = [outcome for outcome in mixed if outcome.benchmark.level == level]
         if level is not None and any(outcome.rate for outcome in mixes):
             roofs.append(envelope(level, mixes, machine, card))
-    return [_under_highest(roof, [*roofs, *(known or [])]) for roof in roofs]
+    return [under(roof, [*roofs, *(known or [])]) if roof.ceiling_of else roof for roof in roofs]
 
 
 def _promoted(outcome: Outcome, measured: set[str]) -> Outcome:
@@ -35,15 +34,6 @@ def _promoted(outcome: Outcome, measured: set[str]) -> Outcome:
         return outcome
     benchmark = msgspec.structs.replace(outcome.benchmark, ceiling_of=None, cause=None)
     return msgspec.structs.replace(outcome, benchmark=benchmark)
-
-
-def _under_highest(roof: Roof, roofs: list[Roof]) -> Roof:
-    """Names the roof that a ceiling of the highest one belongs to; it is left as it is where there is none."""
-    if roof.ceiling_of != HIGHEST:
-        return roof
-    above = [r for r in roofs if r.kind == "compute" and r.precision == roof.precision and r.ceiling_of is None]
-    best = max(above, key=lambda found: found.rate, default=None)
-    return msgspec.structs.replace(roof, ceiling_of=best.name) if best else roof
 
 
 def envelope(level: str, mixes: list[Outcome], machine: Machine, card: MachineLimits | None = None) -> Roof:
@@ -91,6 +81,7 @@ def _single(outcome: Outcome, machine: Machine, card: MachineLimits | None) -> R
         return Roof(
             name=benchmark.name, kind="bandwidth", level=benchmark.level, rate=rate, compute_hz=clock,
             ceiling_of=benchmark.ceiling_of, cause=benchmark.cause,
+            mixes={benchmark.mix: rate} if benchmark.mix else {},
         )  # fmt: skip
     rates = rate_per_cycle(benchmark, machine)
     limit = rates * machine.units * clock if rates and machine.units and clock else None
@@ -129,29 +120,6 @@ def rate_per_cycle(benchmark: Benchmark, machine: Machine) -> float | None:
 def _sheet(benchmark: Benchmark, card: MachineLimits) -> float | None:
     peaks = (card.peak_flops_per_s(name) for name in limit_names(benchmark))
     return next((peak for peak in peaks if peak), None)
-
-
-def limit_check(rate: float, limit: float | None, too_low: float = TOO_LOW) -> RoofCheck | None:
-    """A roof against arithmetic at the clock that it held; None where the limit is not known."""
-    if not limit:
-        return None
-    message = ""
-    if rate > TOO_HIGH * limit:
-        message = f"{rate / limit:.0%} of what the units can do at the clock held: clock or table of rates is wrong"
-    elif rate < too_low * limit:
-        message = f"only {rate / limit:.0%} of what the units can do at the clock held"
-    return RoofCheck(name="limit", passed=not message, expected=limit, found=rate, message=message)
-
-
-def with_checks(roof: Roof, checks: list[RoofCheck]) -> Roof:
-    """The roof with these checks in the place of earlier ones of the same names. One that failed makes it incomplete:
-    it is published as a lower bound, with the reason."""
-    names = {check.name for check in checks}
-    kept = [*(check for check in roof.checks if check.name not in names), *checks]
-    said = [f"{check.name}: {check.message}" for check in kept if not check.passed]
-    before = roof.incomplete if roof.incomplete and roof.incomplete.startswith("not measured") else None
-    reasons = [*([before] if before else []), *said]
-    return msgspec.structs.replace(roof, checks=kept, incomplete="; ".join(reasons) or None)
 
 
 def _per_cycle(rate: float, clock: float | None, machine: Machine) -> float | None:

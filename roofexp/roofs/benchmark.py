@@ -17,6 +17,7 @@ from roofexp.machine import Machine, RoofKind, Sustained
 # Levels that run on the clock of the unit that they belong to.
 PRIVATE_LEVELS: dict[str, tuple[str, ...]] = {"cpu": ("l1", "l2"), "cuda": ("l1", "shared")}
 HIGHEST = "highest"  # a ceiling of whichever compute roof of its precision turns out to be the highest
+MEMORY_BYTES = 16 * 1024**3  # where the device does not say how much it has
 BY_PRECISION = ("kernel", "instruction", "pipe")  # one value, or one for each precision
 
 
@@ -104,6 +105,7 @@ def kernel_of(benchmark: Benchmark, machine: Machine, folders: list[Path], fill:
     if benchmark.size is not None:
         names: dict[str, Any] = {**machine.cache_bytes, "units": machine.units or 1}
         names["last_cache"] = max(machine.cache_bytes.values(), default=32 * 1024**2)
+        names["memory"] = machine.memory_bytes or MEMORY_BYTES
         names["itemsize"] = STORAGE[benchmark.precision][1]
         size = evaluate_count(benchmark.size, names, f"conf/roofs: {benchmark.name}.size")
     return load_kernel(benchmark.kernel, folders, benchmark.precision, size, benchmark.params, fill)

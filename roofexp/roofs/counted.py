@@ -23,15 +23,20 @@ from roofexp.counters.session import Counting, count
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.machine import Machine, Roof, RoofCheck, RoofSet
-from roofexp.roofs.assembly import TOO_LOW, with_checks
 from roofexp.roofs.benchmark import Benchmark
+from roofexp.roofs.checks import TOO_LOW, with_checks
 from roofexp.roofs.store import RoofStore
+from roofexp.roofs.streams import STREAMS
 from roofexp.units import plain
 
 TOLERANCE = 0.01
+MERGED = 0.05  # of a ceiling's bytes: what two SMs want from L2 at the same moment is fetched once for both
 TIMEOUT_S = 120.0  # of one benchmark
-STREAMS = {"read": (1, 0), "write": (0, 1), "copy": (1, 1), "triad": (2, 1)}  # arrays that a mix reads and writes
 DRAM_READ, DRAM_WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
+L2_READ, L2_WRITTEN = "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum"
+SECTOR_BYTES = 32
+HELD = "L2 may hold {} at the end"
+SHARED = "SMs may have shared {}"
 OPERATIONS_PER_MULTIPLY_ADD = 2  # IMAD is one integer instruction to the counter; the loop adds 0.4 % of others
 
 
@@ -64,12 +69,12 @@ def count_roofs(store: RoofStore, device: str, say: Callable[[str], None]) -> Ro
 
 
 def _kernels(store: RoofStore) -> list[tuple[Benchmark, Kernel]]:
-    """The CUDA benchmarks behind the roofs, ceilings aside."""
-    names = {roof.name for roof in store.set.roofs if roof.ceiling_of is None}
+    """The CUDA benchmarks behind the roofs, and behind those ceilings that are a mix of their level."""
+    names = {roof.name for roof in store.set.roofs if roof.ceiling_of is None or roof.mixes}
     levels = {roof.level for roof in store.set.roofs if roof.kind == "bandwidth"}
     precisions = [roof.precision for roof in store.set.roofs if roof.kind == "compute" and roof.precision]
     found = [b for b in store.benchmarks(dict.fromkeys(precisions), extra=True) if b.kind != "launch"]
-    wanted = [b for b in found if b.ceiling_of is None and (b.name in names or b.level in levels)]
+    wanted = [b for b in found if b.name in names or (b.ceiling_of is None and b.level in levels)]
     return [(b, k) for b, k in store.kernels(wanted) if "cuda" in k.implementations]
 
 
@@ -99,7 +104,7 @@ def metrics_of(architecture: str, benchmarks: Sequence[Benchmark]) -> list[str]:
         names += request(architecture, level, benchmark.precision)
         names += [benchmark.pipe] if benchmark.pipe else []
         names += [DRAM_READ, DRAM_WRITTEN] if benchmark.level == "dram" else []
-        names += [_fact("l1_hit_pct")] if benchmark.level == "l2" else []
+        names += [L2_READ, L2_WRITTEN, _fact("l1_hit_pct")] if benchmark.level == "l2" else []
         names += [_fact("integer_thread_instructions")] if counts_integers(benchmark) else []
     return list(dict.fromkeys(names))
 
@@ -127,15 +132,20 @@ def _tell(counting: Counting, say: Callable[[str], None]) -> None:
 
 def checked(roof: Roof, counted: Sequence[Counted], machine: Machine) -> Roof:
     """The roof with what the counters say of its benchmark, or of each of its access mixes."""
-    if roof.ceiling_of is not None:
-        return roof
     checks: list[RoofCheck] = []
     for one in counted:
         if roof.kind == "compute" and one.benchmark.name == roof.name:
             checks += compute_checks(one)
-        elif roof.kind == "bandwidth" and one.benchmark.level == roof.level:
+        elif roof.kind == "bandwidth" and _behind(one.benchmark, roof):
             checks += bandwidth_checks(one, machine)
     return with_checks(roof, checks) if checks else roof
+
+
+def _behind(benchmark: Benchmark, roof: Roof) -> bool:
+    """Whether a benchmark of bandwidth is the ceiling ``roof``, or one of its mixes."""
+    if roof.ceiling_of is not None:
+        return benchmark.name == roof.name
+    return benchmark.ceiling_of is None and benchmark.level == roof.level
 
 
 def compute_checks(counted: Counted) -> list[RoofCheck]:
@@ -152,28 +162,55 @@ def bandwidth_checks(counted: Counted, machine: Machine) -> list[RoofCheck]:
     level, pipe = counted.benchmark.level or "", _pipe(counted, at_least=0.0)
     if level == "dram":
         return [*_dram_checks(counted, machine), *pipe]
+    if level == "l2" and _total(counted, L2_READ) is not None and _total(counted, L2_WRITTEN) is not None:
+        return [*_l2_checks(counted), *pipe]
     moved = bytes_at(sum_launches(counted.launches), level)
     if not moved:
         return pipe
     check = against_formula(f"bytes of {counted.benchmark.mix}", counted.kernel.work.dram_bytes, moved)
+    return [_with_hits(check, counted) if level == "l2" else check, *pipe]
+
+
+def _l2_checks(counted: Counted) -> list[RoofCheck]:
+    """Reads and writes apart, as L2 received them from the SMs: a mix is faster than reads alone only where both are
+    there in full. What is read at all is told with L1's hits, where stores always count as such."""
+    mix, of_array = counted.benchmark.mix or "", _array_bytes(counted)
+    arrays_read, arrays_written = STREAMS[mix]
+    merged = MERGED * arrays_read * of_array if counted.benchmark.ceiling_of else 0.0
+    checks = []
+    if arrays_read:
+        reads = SECTOR_BYTES * (_total(counted, L2_READ) or 0.0)
+        check = against_formula(f"reads of {mix}", arrays_read * of_array, reads, merged, SHARED)
+        checks.append(_with_hits(check, counted))
+    if arrays_written:
+        writes = SECTOR_BYTES * (_total(counted, L2_WRITTEN) or 0.0)
+        checks.append(against_formula(f"writes of {mix}", arrays_written * of_array, writes))
+    return checks
+
+
+def _with_hits(check: RoofCheck, counted: Counted) -> RoofCheck:
     hits = _values(counted, _fact("l1_hit_pct"))
-    if level == "l2" and hits:
-        check = msgspec.structs.replace(check, message=f"{check.message}; {max(hits):.1f} % of L1's sectors were hits")
-    return [check, *pipe]
+    if not hits:
+        return check
+    return msgspec.structs.replace(check, message=f"{check.message}; {max(hits):.1f} % of L1's sectors were hits")
+
+
+def _array_bytes(counted: Counted) -> float:
+    """What one array of the mix moves."""
+    return counted.kernel.work.dram_bytes / sum(STREAMS[counted.benchmark.mix or ""])
 
 
 def _dram_checks(counted: Counted, machine: Machine) -> list[RoofCheck]:
     """Reads and writes apart: of what was written, L2 may still hold as much as fits when the launch ends."""
-    mix = counted.benchmark.mix or ""
+    mix, of_array = counted.benchmark.mix or "", _array_bytes(counted)
     arrays_read, arrays_written = STREAMS[mix]
-    of_array = counted.kernel.work.dram_bytes / (arrays_read + arrays_written)
     reads, writes = _total(counted, DRAM_READ), _total(counted, DRAM_WRITTEN)
     checks = []
     if arrays_read and reads:
         checks.append(against_formula(f"reads of {mix}", arrays_read * of_array, reads))
     if arrays_written and writes:
         held = float(machine.cache_bytes.get("l2", 0))
-        checks.append(against_formula(f"writes of {mix}", arrays_written * of_array, writes, held))
+        checks.append(against_formula(f"writes of {mix}", arrays_written * of_array, writes, held, HELD))
     return checks
 
 
@@ -192,12 +229,12 @@ def _values(counted: Counted, metric: str) -> list[float]:
     return [value for launch in counted.launches if (value := launch.values.get(metric)) is not None]
 
 
-def against_formula(name: str, expected: float, found: float, held: float = 0.0) -> RoofCheck:
-    """Within TOLERANCE, and short of it by at most the bytes ``held`` in a cache."""
+def against_formula(name: str, expected: float, found: float, held: float = 0.0, why: str = HELD) -> RoofCheck:
+    """Within TOLERANCE, and short of it by at most the bytes ``held``, with the reason ``why``."""
     ratio, slack = found / expected, TOLERANCE * expected
     message = f"counted {ratio:.4g} times what the formula says"
     if held and found < expected:
-        message += f": {(expected - found) / 1e6:.0f} MB less, of which L2 may hold {held / 1e6:.0f} MB at the end"
+        message += f": {(expected - found) / 1e6:.0f} MB less, of which {why.format(f'{held / 1e6:.0f} MB')}"
     passed = expected - slack - held <= found <= expected + slack
     return RoofCheck(name=name, passed=passed, expected=expected, found=found, message=message)
 
@@ -212,4 +249,5 @@ def _pipe(counted: Counted, at_least: float) -> list[RoofCheck]:
     pct, whole = max(values), 100 * of_peak
     peak = "ncu's peak" if of_peak == 1 else f"the {plain(whole)} % of ncu's peak that are dense (the rest: sparse)"
     said = f"{100 * pct / whole:.1f} % of {peak}: {metric}"
-    return [RoofCheck(name="pipe", passed=pct >= at_least * whole, expected=whole, found=pct, message=said)]
+    name = f"pipe of {counted.benchmark.mix}" if counted.benchmark.mix else "pipe"
+    return [RoofCheck(name=name, passed=pct >= at_least * whole, expected=whole, found=pct, message=said)]

@@ -23,8 +23,9 @@ from roofexp.machine import Machine, Roof, RoofSet
 from roofexp.measure import NOT_QUIET, Reply, Request
 from roofexp.point import write_json
 from roofexp.roofs.ahead import CompileAhead
-from roofexp.roofs.assembly import assemble, with_checks
+from roofexp.roofs.assembly import assemble
 from roofexp.roofs.benchmark import Benchmark, Outcome, kernel_of, levels_of, plan
+from roofexp.roofs.checks import with_checks
 from roofexp.roofs.sustained import measure_sustained
 from roofexp.timing import TimingSettings
 
@@ -92,7 +93,11 @@ class RoofStore:
     def forget(self, benchmarks: Sequence[Benchmark]) -> None:
         """So that they are measured again; the file changes only when they were."""
         names, levels = {b.name for b in benchmarks}, {b.level for b in benchmarks if b.mix and not b.ceiling_of}
-        roofs = [r for r in self.set.roofs if r.name not in names and not (r.mixes and r.level in levels)]
+        roofs = [
+            r
+            for r in self.set.roofs
+            if r.name not in names and not (r.mixes and r.ceiling_of is None and r.level in levels)
+        ]
         problems = {name: why for name, why in self.set.unavailable.items() if name not in names}
         self.set = msgspec.structs.replace(self.set, roofs=roofs, unavailable=problems)
 
@@ -265,7 +270,10 @@ def code_version(config: dict[str, Any], config_folders: Iterable[Path]) -> str:
     listed = {key: value for key, value in config.items() if key not in NOT_IDENTIFYING}
     digest = hashlib.sha256(json.dumps(listed, sort_keys=True, default=str).encode())
     files = [PACKAGE / name for name in ("timing.py", "statistics.py", "measure.py")]
-    files += [PACKAGE / "roofs" / name for name in ("benchmark.py", "assembly.py", "store.py", "sustained.py")]
+    files += [
+        PACKAGE / "roofs" / name
+        for name in ("benchmark.py", "assembly.py", "ceilings.py", "checks.py", "store.py", "sustained.py")
+    ]
     files += sorted((PACKAGE / "devices").glob("*.py")) + sorted((PACKAGE / "devices").glob("*.yaml"))
     files += [file for file in sorted((kernels_folder() / "roofs").glob("*")) if file.is_file()]
     for folder in config_folders:

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofexp.machine import Roof, RoofCheck, RoofSet
+from roofexp.roofs.ceilings import measured_above
+from roofexp.roofs.streams import STREAMS
 from roofexp.units import engineering, percent, plain
 
 LEVELS = ("dram", "l3", "l2", "l1", "shared")  # from far to near
 WIDTH_WITHOUT_TERMINAL = 160
+MORE_THAN_ONE_WAY = 1.05  # of its reads or writes alone: a level that moves both at once
 MORE_THAN_BURST = 1.0005  # a sustained rate above that of the bursts has its reason beside it
 CAPTION = (
     "limit: units x rate per cycle x the clock that was held while measuring (DRAM: bus width x memory clock). "
-    "sheet: the card's data sheet, dense, at its boost clock. of roof: of the roof that a ceiling stands under. "
+    "sheet: the card's data sheet, dense, at its boost clock. of roof: of the roof that a ceiling stands under, of its "
+    "mix where it has one. "
     "pipe: of the peak that ncu knows of the unit (dense), by hardware counters and without any clock."
 )
 
@@ -94,7 +98,7 @@ def row(roof: Roof, above: Roof | None) -> dict[str, str]:
         "of limit": share_text(roof.rate, roof.limit),
         "sheet": engineering(roof.sheet) if roof.sheet else "",
         "of sheet": share_text(roof.rate, roof.sheet) if not above else "",
-        "of roof": share_text(roof.rate, above.rate) if above else "",
+        "of roof": share_text(roof.rate, measured_above(roof, above)[0]) if above else "",
         "checks": checks_text(roof),
     }
 
@@ -169,7 +173,7 @@ def checks_text(roof: Roof) -> str:
 
 
 def _check_name(check: RoofCheck) -> str:
-    share = share_text(check.found, check.expected) if check.name == "pipe" and check.found else ""
+    share = share_text(check.found, check.expected) if check.name.startswith("pipe") and check.found else ""
     return f"{check.name} {share}".strip()
 
 
@@ -179,13 +183,34 @@ def _mhz(hz: float | None) -> str:
 
 def notes(roofs: RoofSet) -> list[str]:
     """What the table has no room for: mixes, checks that failed, what could not be measured, and how to read it."""
-    lines = [f"  {r.name}: " + ", ".join(f"{m} {engineering(v, 'B/s')}" for m, v in r.mixes.items())
-             for r, _ in in_order(roofs) if len(r.mixes) > 1]  # fmt: skip
+    lines = [f"  {roof.name}: {mixes_text(roof)}" for roof, _ in in_order(roofs) if len(roof.mixes) > 1]
     lines += [f"  ! {roof.name} is only a lower bound: {roof.incomplete}" for roof in roofs.roofs if roof.incomplete]
+    lines += [f"  {r.name}: {c.message}" for r in roofs.roofs for c in r.checks if _is_remark(c)]
     lines += [f"  ! {name} could not be measured: {why}" for name, why in roofs.unavailable.items()]
     if roofs.disturbed:
         lines.append("  ! other programs ran meanwhile: measured again the next time")
     return [*lines, CAPTION]
+
+
+def _is_remark(check: RoofCheck) -> bool:
+    return check.name == "limit" and check.passed and bool(check.message)
+
+
+def mixes_text(roof: Roof) -> str:
+    """Each mix with what it is of the data sheet; where a level does more than its reads alone, with both parts of it:
+    a network for reads and one for writes are busy at once."""
+    both = roof.rate > MORE_THAN_ONE_WAY * max(roof.mixes.get("read", roof.rate), roof.mixes.get("write", 0.0))
+    return ", ".join(f"{mix} {engineering(rate, 'B/s')}{_part(roof, mix, both)}" for mix, rate in roof.mixes.items())
+
+
+def _part(roof: Roof, mix: str, both: bool) -> str:
+    if roof.sheet:
+        return f" ({share_text(roof.mixes[mix], roof.sheet)} of the sheet)"
+    read, written = STREAMS.get(mix, (0, 0))
+    if not (both and read and written):
+        return ""
+    of_array = roof.mixes[mix] / (read + written)
+    return f" (reads {engineering(read * of_array)} + writes {engineering(written * of_array)})"
 
 
 def side_by_side(sets: Sequence[RoofSet]) -> Any:

@@ -30,6 +30,7 @@ SWEPT = [  # parameters other than those in the YAML
     ("intensity", {"k": 512}, 100_003),
     ("transpose_padded", {"tile": 64}, 1000),
     ("roofs/read", {"repeats": 5}, 1_000_003),
+    ("roofs/read", {"repeats": 5, "rotate": 1}, 1_000_003),
     ("roofs/write", {"repeats": 3, "stores": 0}, 1_000_003),
     ("roofs/copy", {"repeats": 3, "blocks_per_sm": 8}, 1_000_003),
     ("roofs/copy", {"unroll": 1, "loads": 1, "stores": 1, "block_threads": 1024}, 1_000_003),
