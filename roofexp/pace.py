@@ -14,6 +14,7 @@ SAMPLES_PER_BATCH = 8  # hot samples are made so long that about as many fill a 
 SETTLING_S = 1.0  # power limits act on means over up to a second
 LONGEST_SETTLING_S = 3.0
 TIMED_S = 1.0  # the least that is timed: several periods, and steps enough of the energy counter
+LONGEST_TIMED_S = 3.0
 
 
 class Pace:
@@ -54,6 +55,15 @@ class Pace:
         return 0.0 if self.duty is None else max(TIMED_S, 3 * self.period_s)
 
     @property
+    def longest_timed_s(self) -> float:
+        """So long is timed, beside the budget, where batches differ."""
+        return 0.0 if self.duty is None else max(LONGEST_TIMED_S, 3 * self.period_s)
+
+    @property
+    def batch_over(self) -> bool:
+        return self._now() - self._batch_start_s >= self.batch_s
+
+    @property
     def passed_s(self) -> float:
         return self._now() - self._start_s
 
@@ -64,7 +74,7 @@ class Pace:
 
     def step(self) -> None:
         """Before each sample: a pause where the batch is over."""
-        if self._now() - self._batch_start_s >= self.batch_s:
+        if self.batch_over:
             self.stop()
 
     def stop(self) -> None:

@@ -81,6 +81,6 @@ def settled(samples: Samples, within: float) -> tuple[Samples, float, list[Flag]
     from_s = first_s + list(windows)[third if begin is None else begin] * width_s
     kept = [i for i, at_s in enumerate(samples.at_s) if at_s >= from_s]
     part = msgspec.structs.replace(
-        samples, time_s=[samples.time_s[i] for i in kept], at_s=[samples.at_s[i] for i in kept]
+        samples, time_s=[samples.time_s[i] for i in kept], at_s=[samples.at_s[i] for i in kept], batches=[]
     )
     return part, from_s, flags

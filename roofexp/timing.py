@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ from roofexp.devices.base import Streamed
 from roofexp.pace import Pace
 from roofexp.point import Flag, Timing
 from roofexp.statistics import median, median_interval, quantile
+from roofexp.steadiness import FEWEST_BATCHES, batch_means, judge, mean_half_width, relative_half_width
 
 FEWEST_SAMPLES = 3  # taken even when one sample is longer than the budget
 RESTORE_LAUNCHES = 1000  # inout operands are renewed after this many launches, before they run away
@@ -64,6 +65,7 @@ class Samples(msgspec.Struct, frozen=True):
     launches_per_sample: int
     passed_s: float = 0.0  # from the first sample to the end of the last one's pause
     busy_s: float = 0.0  # of it without a pause
+    batches: list[int] = []  # with pauses: the number of the batch that each sample is of
     settled_from_s: float | None = None  # of a soak: the record's time is that of the samples from here on
 
     @property
@@ -174,27 +176,39 @@ class Sampler:
 
     def collect(self, progress: Callable[[float], None]) -> Samples:
         """Samples until the interval of the median is within the target, or until the budget ends."""
-        settings, start, spent = self._settings, self._now(), 0.0
+        start = self._now()
         times: list[float] = []
         stamps: list[float] = []
+        numbers: list[int] = []
         self.pace.start()
-        while len(times) < settings.max_samples or spent < self.pace.timed_s:
+        while True:
             times.append(self.sample())
             stamps.append(self.began_s - start)
-            spent = self._now() - start
-            if len(times) >= FEWEST_SAMPLES and spent >= max(settings.budget_s, self.pace.timed_s):
-                break
+            numbers.append(self.pace.batches)
             if _time_to_look(len(times)):
                 progress(times[-1])
-                enough = len(times) >= settings.min_samples and spent >= self.pace.timed_s
-                if enough and relative_half_width(times) <= settings.target:
-                    break
-        return self.taken(times, stamps)
+            if self._is_enough(times, numbers, self._now() - start):
+                return self.taken(times, stamps, numbers)
 
-    def taken(self, times: list[float], stamps: list[float]) -> Samples:
+    def _is_enough(self, times: list[float], numbers: list[int], spent_s: float) -> bool:
+        """With pauses whole batches are taken, and as many as it needs to know their mean."""
+        settings, pace = self._settings, self.pace
+        if not pace.batch_over or spent_s < pace.timed_s:
+            return False
+        budget_over = len(times) >= FEWEST_SAMPLES and spent_s >= max(settings.budget_s, pace.longest_timed_s)
+        if budget_over or len(times) >= settings.max_samples:
+            return True
+        if pace.duty is not None:
+            means = batch_means(times, numbers)
+            return len(means) >= FEWEST_BATCHES and mean_half_width(means) <= settings.target
+        known = _time_to_look(len(times)) and len(times) >= settings.min_samples
+        return known and relative_half_width(times) <= settings.target
+
+    def taken(self, times: list[float], stamps: list[float], numbers: Sequence[int] = ()) -> Samples:
         """The samples of a timed part that ends now, with the pause that belongs to it."""
         self.pace.stop()
-        return Samples(times, stamps, self.launches, self.pace.passed_s, self.pace.busy_s)
+        batches = list(numbers) if self.pace.duty is not None else []
+        return Samples(times, stamps, self.launches, self.pace.passed_s, self.pace.busy_s, batches=batches)
 
 
 def measure(
@@ -240,7 +254,7 @@ def measure_soak(
     method = f"{launcher.method}{', batches queued ahead' if sampler.streamed else ''}"
     settled = f"{method}; the part from {from_s:.1f} s on, in which the rate had settled"
     timing = summarised(part, from_s, floor_s, method if flags else settled)
-    flags += [flag for flag in judge(timing, part, settings) if not (flags and flag.name == "drifting")]
+    flags += [flag for flag in judge(timing, part, settings, soak.LAP_S) if not (flags and flag.name == "drifting")]
     return timing, msgspec.structs.replace(samples, settled_from_s=from_s), flags
 
 
@@ -260,39 +274,6 @@ def summarised(samples: Samples, warmup_s: float, floor_s: float | None, method:
         floor_s=floor_s,
         method=method,
     )
-
-
-def judge(timing: Timing, samples: Samples, settings: TimingSettings) -> list[Flag]:
-    """Warnings about the time itself."""
-    flags = []
-    spread = (timing.p95_s - timing.p5_s) / timing.median_s if timing.median_s else 0.0
-    width = relative_half_width(samples.time_s)
-    if spread > settings.noise or (width > settings.target and timing.samples < settings.max_samples):
-        flags.append(
-            Flag("noisy", f"p5 to p95 spans {spread:.1%}, median known to {width:.1%} (target {settings.target:.1%})")
-        )
-    if timing.floor_s and timing.median_s < settings.timer_floors * timing.floor_s:
-        floors = timing.median_s / timing.floor_s
-        flags.append(Flag("too short", f"{floors:.1f} times what an empty launch takes ({timing.floor_s:.3g} s)"))
-    change = drift(samples.time_s)
-    if abs(change) > settings.drift:
-        flags.append(Flag("drifting", f"the last third of the samples took {change:+.1%} against the first"))
-    return flags
-
-
-def relative_half_width(times: list[float]) -> float:
-    """Half the 95 % interval of the median, over the median."""
-    ordered = sorted(times)
-    low, high = median_interval(ordered)
-    return (high - low) / 2 / median(ordered) if median(ordered) else 0.0
-
-
-def drift(times: list[float]) -> float:
-    """Median of the last third over that of the first, minus 1; zero below nine samples."""
-    third = len(times) // 3
-    if third < 3:
-        return 0.0
-    return median(sorted(times[-third:])) / median(sorted(times[:third])) - 1
 
 
 def _time_to_look(count: int) -> bool:

@@ -17,8 +17,9 @@ from roofexp.figures.soak_course import course_of
 from roofexp.folders import conf_folder
 from roofexp.measure import Request, throttle_flags
 from roofexp.point import Clock
+from roofexp.steadiness import drift
 from roofexp.sweep import point_row
-from roofexp.timing import Samples, drift, summarised
+from roofexp.timing import Samples, summarised
 from roofexp.tracking.point_metrics import point_values
 from tests.made_points import COLUMN, SCREEN
 from tests.made_soak import MACHINE, ROOFS, made_soak

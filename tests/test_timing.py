@@ -10,7 +10,8 @@ import pytest
 
 from roofexp.pace import Pace, pace_of
 from roofexp.statistics import median, median_interval, quantile
-from roofexp.timing import TimingSettings, drift, measure, measure_soak
+from roofexp.steadiness import batch_slowing, drift, half_width, mean_half_width
+from roofexp.timing import Samples, TimingSettings, measure, measure_soak
 
 SETTINGS = TimingSettings(
     name="test", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,
@@ -148,6 +149,48 @@ def test_a_clock_that_sinks_for_a_second_is_warmed_up_to_its_end() -> None:
     kernel._time_of = lambda n: 1e-3 * (1 + min(kernel.clock_s, 1.5))
     timing, _, _ = paced(kernel, 0.5)
     assert timing.median_s == pytest.approx(2.5e-3, rel=0.02)
+
+
+def test_a_clock_that_sinks_within_each_batch_is_no_noise() -> None:
+    """As a power limit does: every batch the same, 15 % slower at its end."""
+    kernel = FakeKernel(lambda n: 0.0)
+    started: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        kernel.clock_s += seconds
+        started.append(kernel.clock_s)
+
+    kernel._time_of = lambda n: 1e-3 * (1 + 0.15 * min(1.0, (kernel.clock_s - (started or [0.0])[-1]) / 0.1))
+    pace = Pace(0.5, 0.2, kernel.now, sleep)
+    _, samples, found = measure(kernel, SETTINGS, False, None, now=kernel.now, pace=pace)
+    assert found == []
+    assert samples.passed_s < 1.5
+    sizes = {samples.batches.count(number) for number in samples.batches}
+    assert max(sizes) - min(sizes) <= 1  # the last batch is as whole as the others
+    assert batch_slowing(samples) == pytest.approx(0.13, abs=0.02)
+
+
+def test_batches_that_differ_are_taken_for_longer_and_then_called_noisy() -> None:
+    noise = random.Random(5)
+    kernel = FakeKernel(lambda n: 1e-3 * level[0])
+    level = [1.0]
+
+    def sleep(seconds: float) -> None:
+        kernel.clock_s += seconds
+        level[0] = noise.uniform(1, 1.3)
+
+    pace = Pace(0.5, 0.2, kernel.now, sleep)
+    _, samples, found = measure(kernel, SETTINGS, False, None, now=kernel.now, pace=pace)
+    assert samples.passed_s == pytest.approx(3.1, abs=0.2)
+    (flag,) = (flag for flag in found if flag.name == "noisy")
+    assert "whole batches" in flag.message
+
+
+def test_students_interval_by_hand() -> None:
+    assert mean_half_width([1.0, 1.0]) == 0.0
+    assert mean_half_width([9.0, 10.0, 11.0]) == pytest.approx(4.30 / 3**0.5 / 10)
+    samples = Samples([9.0, 10.0, 11.0] * 2, [0.0] * 6, 1, batches=[0, 0, 0, 1, 1, 1])
+    assert half_width(samples) > 0.05  # two batches say too little about their mean: by samples
 
 
 def test_no_pauses_without_the_duty_mode() -> None:

@@ -9,7 +9,8 @@ import msgspec
 from roofexp.kernel import Kernel
 from roofexp.machine import Sustained
 from roofexp.measure import Reply, Request
-from roofexp.timing import TimingSettings, drift
+from roofexp.steadiness import drift
+from roofexp.timing import TimingSettings
 
 LOAD_S = 1.5  # of load before the first look; power control takes a second to find its clock
 LOOK_S = 1.5  # the rate must stay within SETTLED over this long
