@@ -255,7 +255,7 @@ def test_the_roof_without_fma_has_none_in_its_loop(precision: str, cache: Path, 
 @pytest.mark.parametrize(
     ("name", "precision", "entry", "loads", "stores"),
     [
-        ("copy", "fp32", "copy", 4, 4),
+        ("copy", "fp32", "copy", 2, 2),
         ("saxpy", "fp16", "saxpy", 8, 4),
         ("vadd", "bf16", "vadd", 8, 4),
         ("triad", "fp64", "triad", 8, 4),
