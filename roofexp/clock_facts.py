@@ -15,6 +15,7 @@ import msgspec
 from roofexp.devices.nvml import NOT_THROTTLING, REASONS
 from roofexp.point import Clock, Flag
 from roofexp.statistics import median
+from roofexp.steadiness import batch_slowing
 
 if TYPE_CHECKING:
     from roofexp.timing import Samples
@@ -36,7 +37,8 @@ HELD_BACK = {
 }
 QUIET_REASONS = {"none", *(name for bit, name in REASONS.items() if bit & NOT_THROTTLING)}
 AGREE = 0.05  # accumulator and samples
-LEAST_HELD_S = 0.5  # below this the distance between two samples is too large a part of it
+STEPS_APART = 2  # so many of the readings' steps the two may be apart: each is seen a step late at either end
+PAUSED = 0.99  # share of the time without a pause from which on there were none
 
 
 def clock_facts(
@@ -49,14 +51,22 @@ def clock_facts(
     if passed_s > 0:
         extra |= {"timed_share": samples.timed_s / passed_s}
     if period_s:
-        extra |= {"duty_held": samples.busy_s / passed_s if passed_s else None}
+        extra |= {"duty_held": samples.busy_s / passed_s if passed_s else None, "batch_slowing": batch_slowing(samples)}
     if from_s is not None:
         clock = _settled(clock, rows, from_s)
         extra |= {**clock.extra, "soak_s": passed_s, "settled_from_s": from_s}
-    extra |= held_back_facts(rows, samples)
+    if not has_pauses(extra):
+        extra |= held_back_facts(rows, samples)
     extra |= energy_facts(rows, samples, cold, str(extra.get("energy_counter") or NVML), period_s)
     facts, flags = throttle_agreement(rows, extra)
     return msgspec.structs.replace(clock, extra=extra | facts), flags
+
+
+def has_pauses(extra: Mapping[str, Any]) -> bool:
+    """What a device accumulates and samples of a limit is renewed every tenth of a second, whether it worked or paused
+    then: with pauses it says nothing about the launches. ``batch_slowing`` does."""
+    held = extra.get("duty_held")
+    return isinstance(held, float) and held < PAUSED
 
 
 def _settled(clock: Clock, rows: Sequence[Row], from_s: float) -> Clock:
@@ -94,7 +104,9 @@ def energy_facts(
     times = [t for at_s, t in zip(samples.at_s, samples.time_s, strict=True) if at_s >= from_s]
     launch_s = sum(times) / len(times)
     if not cold:
-        facts |= {"energy_per_launch_j": power_w * launch_s / share, "energy_source": f"{counter}, all of the time"}
+        pauses = ", pauses included" if period_s and samples.busy_s < PAUSED * samples.passed_s else ""
+        source = f"{counter}, all of the time{pauses}"
+        facts |= {"energy_per_launch_j": power_w * launch_s / share, "energy_source": source}
     elif share >= MOSTLY_TIMED and not period_s:
         facts |= {"energy_per_launch_j": power_w * launch_s, "energy_source": f"{counter}, the share of the launches"}
     return facts
@@ -147,9 +159,10 @@ def _holds(known: list[tuple[float, str]], at_s: float) -> bool:
 
 def throttle_agreement(rows: Sequence[Row], extra: Facts) -> tuple[Facts, list[Flag]]:
     """The time held back as the samples beside the timing show it, next to what the device accumulated; a flag where
-    the two are apart."""
+    the two are further apart than the steps explain in which both are renewed."""
     facts: Facts = {}
     apart: list[str] = []
+    step_s = renewed_every_s(rows)
     for name, reason in HELD_BACK.items():
         counted_s, sampled_s = extra.get(name), seconds_with(rows, reason)
         if not isinstance(counted_s, float) or max(counted_s, sampled_s) <= 0:
@@ -157,10 +170,24 @@ def throttle_agreement(rows: Sequence[Row], extra: Facts) -> tuple[Facts, list[F
         cause = name.removeprefix("throttled_").removesuffix("_s")
         facts[f"throttle_samples_{cause}_s"] = sampled_s
         difference = abs(counted_s - sampled_s) / max(counted_s, sampled_s)
-        if difference > AGREE and max(counted_s, sampled_s) >= LEAST_HELD_S:
+        if abs(counted_s - sampled_s) > max(AGREE * max(counted_s, sampled_s), STEPS_APART * step_s):
             apart.append(f"{cause.replace('_', ' ')} {counted_s:.2f} s and {sampled_s:.2f} s ({difference:.0%} apart)")
     flags = [Flag("throttle time uncertain", f"accumulated by the device, seen in samples: {', '.join(apart)}")]
-    return facts, flags if apart else []
+    return facts, flags if apart and not has_pauses(extra) else []
+
+
+def renewed_every_s(rows: Sequence[Row]) -> float:
+    """The usual time between two rows, or between two changes of an accumulator in them where that is longer."""
+    steps = [_usual_step([_at(row) for row in rows])]
+    for name in HELD_BACK:
+        pairs = itertools.pairwise(row for row in rows if row.get(name) is not None)
+        steps.append(_usual_step([_at(later) for earlier, later in pairs if later[name] != earlier[name]]))
+    return max(steps)
+
+
+def _usual_step(moments: Sequence[float]) -> float:
+    steps = sorted(later - earlier for earlier, later in itertools.pairwise(moments))
+    return median(steps) if steps else 0.0
 
 
 def seconds_with(rows: Sequence[Row], reason: str) -> float:

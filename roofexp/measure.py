@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from roofexp.clock_facts import clock_facts
+from roofexp.clock_facts import clock_facts, has_pauses
 from roofexp.devices.base import Device, LoadedKernel
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.host_load import HostLoad
@@ -174,7 +174,8 @@ def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
 
 def throttle_flags(extra: Mapping[str, float | str | None]) -> list[Flag]:
     """What the device's own accumulators say it lost to each cause while the samples were taken; where it has none,
-    the share of the samples during which an event reason was seen."""
+    the share of the samples during which an event reason was seen. With pauses a power limit is no warning: it is what
+    they are for, and what is renewed every 0.1 s tells no batch from a pause."""
     passed_s, held_back, free_s = (
         extra.get(name) for name in ("sampled_s", "samples_held_back", "unthrottled_median_s")
     )
@@ -182,9 +183,12 @@ def throttle_flags(extra: Mapping[str, float | str | None]) -> list[Flag]:
     if not isinstance(passed_s, float) or passed_s <= 0:
         passed_s = 0.0
     lost = {
-        name.removeprefix("throttled_").removesuffix("_s").replace("_", " "): value / passed_s
+        name.removeprefix("throttled_").removesuffix("_s").replace("_", " "): min(1.0, value / passed_s)
         for name, value in extra.items()
-        if passed_s and name.startswith("throttled_") and isinstance(value, (int, float))
+        if passed_s
+        and name.startswith("throttled_")
+        and isinstance(value, (int, float))
+        and not (name == "throttled_power_s" and has_pauses(extra))
     }
     causes = [f"{cause} {share:.0%}" for cause, share in lost.items() if share > THROTTLED]
     if causes:

@@ -59,6 +59,7 @@ def test_pauses_are_in_the_energy_of_a_launch_and_whole_periods_are_compared() -
     assert clock.extra["power_by_energy_w"] == pytest.approx(mean_w, rel=0.03)
     assert clock.extra["energy_per_launch_j"] == pytest.approx(mean_w * 1.0 / 300, rel=0.03)
     assert clock.extra["duty_held"] == pytest.approx(0.3)
+    assert "pauses included" in str(clock.extra["energy_source"])
 
 
 def test_too_short_a_part_and_flushes_between_launches_give_no_energy() -> None:
@@ -101,6 +102,49 @@ def test_accumulated_and_sampled_throttle_time_are_compared() -> None:
     assert "1.50 s and 2.01 s (25% apart)" in flag.message
     assert throttled_share({"sampled_s": 4.0, "throttled_power_s": 1.0, "throttled_hw_thermal_s": 2.0}) == 0.5
     assert throttled_share({"sampled_s": 4.0}) is None
+
+
+def stepped(seconds: float, capped_from_s: float, counted: float = 1.0, step_s: float = 0.1) -> list[dict[str, Any]]:
+    """Reasons and accumulator as an H200's driver renews them, every tenth of a second, read every 0.028 s."""
+    rows = []
+    for i in range(int(seconds / 0.028)):
+        seen_s = int(0.028 * i / step_s) * step_s
+        capped_s = max(0.0, seen_s - capped_from_s)
+        reason = "sw_power_cap" if seen_s >= capped_from_s else "none"
+        row = {"at_s": 0.028 * i, "event_reasons": reason, "throttled_power_s": round(capped_s * counted, 6)}
+        rows.append(row)
+    return rows
+
+
+def test_steps_of_the_driver_are_no_disagreement() -> None:
+    rows = stepped(1.124, 0.0)
+    facts, flags = throttle_agreement(rows, {"throttled_power_s": 1.0})
+    assert facts["throttle_samples_power_s"] == pytest.approx(1.1, abs=0.03)
+    assert flags == []
+    long = stepped(10.0, 1.0)
+    assert throttle_agreement(long, {"throttled_power_s": 8.9})[1] == []
+    (flag,) = throttle_agreement(long, {"throttled_power_s": 7.9})[1]
+    assert "apart" in flag.message
+    (flag,) = throttle_agreement(rows, {"throttled_power_s": 0.3})[1]
+    assert flag.name == "throttle time uncertain"
+
+
+def test_with_pauses_the_power_limit_is_a_fact_and_no_warning() -> None:
+    """What an H200 gave at duty 0.3: the driver's state is renewed too seldom to tell batches from pauses."""
+    times = [1.36e-3, 1.36e-3, 1.37e-3, 1.42e-3, 1.46e-3] * 5
+    stamps = [0.2 * (i // 5) + 0.01 * (i % 5) for i in range(25)]
+    samples = Samples(times, stamps, 5, 1.0, 0.3, batches=[i // 5 for i in range(25)])
+    extra: dict[str, Any] = {"sampled_s": 1.124, "throttled_power_s": 1.0, "throttled_hw_thermal_s": 0.0}
+    clock, flags = clock_facts(Clock(compute_hz=1.59e9, extra=extra), stepped(1.124, 0.0), samples, False, 0.2)
+    assert flags == []
+    assert throttle_flags(clock.extra) == []
+    assert clock.extra["batch_slowing"] == pytest.approx(1.46 / 1.36 - 1)
+    assert "samples_held_back" not in clock.extra
+    assert throttled_share(clock.extra) == pytest.approx(1.0 / 1.124)
+    (flag,) = throttle_flags({**clock.extra, "throttled_hw_thermal_s": 0.5})
+    assert "hw thermal 44%" in flag.message
+    (flag,) = throttle_flags({**clock.extra, "duty_held": 1.0, "throttled_power_s": 1.2})
+    assert "power 100%" in flag.message
 
 
 def test_clocks_that_fall_during_the_repeats() -> None:
