@@ -33,11 +33,13 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """Useful work by formula. ``working_set_bytes`` is what all operands occupy."""
+    """Useful work by formula. ``working_set_bytes`` is what all operands occupy, ``written_bytes`` what those do that
+    are written."""
 
     flops: int
     dram_bytes: int
     working_set_bytes: int
+    written_bytes: int | None = None
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,9 @@ STREAM: dict[str, Any] = {
     "roof": "dram", "precision": "fp32", "precision_bits": 32, "traffic_level": "dram", "time_s": 120e-6,
     "floor_s": 2e-6, "floors": 60.0, "launch_share": 1 / 60, "launches": 1, "working": 1 - 1 / 60, "fraction": 0.93,
     "compute_fraction": 0.02, "saving": 0.07, "ideal_floors": 56.0, "clock_share": 0.99, "throttled": 0.0, "units": 132,
-    "working_set_bytes": 5e8, "dram_fraction": 0.93, "l2_fraction": 0.5, "l1_fraction": 0.13, "shared_fraction": 0.0,
+    "working_set_bytes": 5e8, "dram_fraction": 0.93, "dram_mix_fraction": 0.99,
+    "dram_write_share": 0.5, "dram_mix_share": 0.94,
+    "l2_fraction": 0.5, "l1_fraction": 0.13, "shared_fraction": 0.0,
     "issued_ratio": 1.0, "tensor_share": 0.0, "dram_ratio": 1.0, "busy": 0.93, "busiest": "DRAM", "idle": 0.07,
     "memory_busy": 0.93, "dram_pct": 90.0, "l1_pct": 20.0, "l2_pct": 45.0, "l1_data_pct": 15.0, "l1_hit_pct": 0.0,
     "l2_hit_pct": 33.0, "fma_pipe_pct": 3.0, "alu_pipe_pct": 3.0, "fp64_pipe_pct": 0.0, "tensor_pipe_pct": 0.0,
@@ -45,7 +47,8 @@ STREAM: dict[str, Any] = {
     "blocks_by_registers": 8, "blocks_by_shared_memory": 32, "blocks_by_warps": 8, "blocks_by_blocks": 32,
     "instructions": 1e7, "threads_per_instruction": 32.0, "threads_on_per_instruction": 31.9, "integer_share": 0.3,
     "conversion_share": 0.0, "sectors_per_load": 16.0, "sectors_per_store": 16.0, "load_bytes_per_sector": 32.0,
-    "store_bytes_per_sector": 32.0, "load_waste": 0.0, "store_waste": 0.0, "coalesced": 1.0, "conflict_share": 0.0,
+    "store_bytes_per_sector": 32.0, "load_waste": 0.0, "store_waste": 0.0, "straddle_waste": 0.0,
+    "coalesced": 1.0, "conflict_share": 0.0,
     "local_share": 0.0, "local_bytes": 0.0, "atomic_operations": 0.0, "atomic_busy": 0.0, "warp_cycles": 100.0,
     "main_stall": "long scoreboard", "main_stall_share": 0.9, "on_roof": 0.85, "far_below": 0.3, "near_floor": 3.0,
     "above_roof": 1.02, **dict.fromkeys((f"stall_{r}" for r in (
@@ -53,7 +56,14 @@ STREAM: dict[str, Any] = {
         "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction", "not_selected", "short_scoreboard",
         "sleeping", "tex_throttle", "wait")), 0.005), "stall_long_scoreboard": 0.9,
 }  # fmt: skip
-SLOW = {"fraction": 0.2, "bound": "latency-bound", "dram_fraction": 0.2, "saving": 0.8, "main_stall_share": 0.6}
+SLOW = {
+    "fraction": 0.2,
+    "bound": "latency-bound",
+    "dram_fraction": 0.2,
+    "dram_mix_fraction": 0.2,
+    "saving": 0.8,
+    "main_stall_share": 0.6,
+}
 SLOW |= {"busy": 0.3, "idle": 0.7, "memory_busy": 0.3, "dram_pct": 20.0, "l2_fraction": 0.1, "l2_pct": 15.0}
 TIMED = {"basis": "time"}  # and nothing that only counters can say
 TIME_FACTS = set(list(STREAM)[: list(STREAM).index("l2_fraction")]) | {
@@ -70,11 +80,11 @@ def waits_for(reason: str) -> dict[str, Any]:
 
 FAULTS: dict[str, dict[str, Any]] = {
     "on the DRAM roof": {},
-    "on the L3 roof": {"dram_fraction": 0.1, "l3_fraction": 0.9},
-    "on the L2 roof": {"dram_fraction": 0.1, "l2_fraction": 0.9},
-    "on the L1 roof": {"dram_fraction": 0.1, "l1_fraction": 0.9},
-    "on the shared memory roof": {"dram_fraction": 0.1, "shared_fraction": 0.9},
-    "on the compute roof": {"dram_fraction": 0.1, "compute_fraction": 0.95},
+    "on the L3 roof": {"dram_fraction": 0.1, "dram_mix_fraction": 0.1, "l3_fraction": 0.9},
+    "on the L2 roof": {"dram_fraction": 0.1, "dram_mix_fraction": 0.1, "l2_fraction": 0.9},
+    "on the L1 roof": {"dram_fraction": 0.1, "dram_mix_fraction": 0.1, "l1_fraction": 0.9},
+    "on the shared memory roof": {"dram_fraction": 0.1, "dram_mix_fraction": 0.1, "shared_fraction": 0.9},
+    "on the compute roof": {"dram_fraction": 0.1, "dram_mix_fraction": 0.1, "compute_fraction": 0.95},
     "above a roof": {"bound": "above a roof", "fraction": 1.2},
     "launch floor": {**SLOW, "floors": 1.2, "launch_share": 1 / 1.2, "working": 1 - 1 / 1.2, "grid_blocks": 16},
     "many launches": {**SLOW, "launches": 16, "launch_share": 0.5, "working": 0.5, "saving": 0.6},
@@ -84,10 +94,12 @@ FAULTS: dict[str, dict[str, Any]] = {
     "uneven work": {**SLOW, "sm_idle": 0.6, "idle": 0.6},
     "few warps": {**SLOW, "waves": 0.06, "occupancy_pct": 6.0, "grid_blocks": 132},
     "uncoalesced loads": {**SLOW, "load_bytes_per_sector": 4.0, "sectors_per_load": 32.0, "load_waste": 0.78,
-                          "coalesced": 0.0, "memory_busy": 0.9, "dram_ratio": 4.5, "dram_fraction": 0.9},
+                          "coalesced": 0.0, "memory_busy": 0.9, "dram_ratio": 4.5, "dram_fraction": 0.9,
+                          "dram_mix_fraction": 0.9},
     "uncoalesced stores": {**SLOW, "store_bytes_per_sector": 4.0, "sectors_per_store": 32.0, "store_waste": 0.78,
                            "coalesced": 0.0, "memory_busy": 0.9},
     "misaligned access": {"saving": 0.4, "load_bytes_per_sector": 21.3, "sectors_per_load": 6.0, "load_waste": 0.32,
+                          "straddle_waste": 0.32,
                           "coalesced": 0.0, "dram_ratio": 1.5},
     "extra DRAM traffic": {"dram_ratio": 1.67, "saving": 0.45},
     "bank conflicts": {**SLOW, "conflict_share": 0.9, "conflict_ways": 10.0, "l1_data_pct": 95.0,
@@ -124,8 +136,10 @@ FAULTS: dict[str, dict[str, Any]] = {
     "dispatcher": waits_for("dispatch_stall"),
     "stores at the end": waits_for("drain"),
     "warpgroup products": waits_for("gmma"),
-    "throttled clock": {"throttled": 1.0, "clock_share": 0.72, "compute_fraction": 0.97, "dram_fraction": 0.1},
-    "below the bandwidth roof": {**SLOW, **TIMED, "bound": "bandwidth-bound", "fraction": 0.6, "dram_fraction": 0.6},
+    "throttled clock": {"throttled": 1.0, "clock_share": 0.72, "compute_fraction": 0.97, "dram_fraction": 0.1,
+                        "dram_mix_fraction": 0.1},
+    "below the bandwidth roof": {**SLOW, **TIMED, "bound": "bandwidth-bound", "fraction": 0.6, "dram_fraction": 0.6,
+                                 "dram_mix_fraction": 0.6},
     "below the compute roof": {**SLOW, **TIMED, "bound": "compute-bound", "fraction": 0.6, "compute_fraction": 0.6},
     "far below both roofs": {**SLOW, **TIMED},
     "no single cause": {**SLOW, "stall_long_scoreboard": 0.2, "main_stall": "not selected"},

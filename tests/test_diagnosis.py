@@ -60,7 +60,7 @@ def test_a_fact_that_is_not_known_loses_its_own_rules_alone() -> None:
             continue
         found = judge(facts({name: None}), rules)
         healthy = found is not None and found.verdict.healthy
-        assert healthy == (name not in ("dram_fraction", "on_roof")), name
+        assert healthy == (name not in ("dram_mix_fraction", "on_roof")), name
 
 
 def test_causes_are_ordered_by_what_they_cost() -> None:
@@ -72,7 +72,8 @@ def test_causes_are_ordered_by_what_they_cost() -> None:
 
 
 def test_a_small_cause_is_no_verdict_on_a_roof_and_is_listed() -> None:
-    found = judge(facts({"saving": 0.12, "load_bytes_per_sector": 25.6, "load_waste": 0.1, "sectors_per_load": 5.0}),
+    found = judge(facts({"saving": 0.12, "load_bytes_per_sector": 25.6, "load_waste": 0.1, "straddle_waste": 0.1,
+                        "sectors_per_load": 5.0}),
                   read_rules())  # fmt: skip
     assert found is not None
     assert found.verdict.name == "on the DRAM roof"

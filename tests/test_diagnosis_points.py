@@ -115,7 +115,7 @@ def test_facts_of_a_counted_point(timed: Point) -> None:
     assert found["sm_idle"] == pytest.approx(0.25)
     assert found["tail_share"] == pytest.approx(0.25)
     assert found["integer_share"] == pytest.approx(0.5)
-    assert found["atomic_busy"] == pytest.approx(0.32)
+    assert found["atomic_busy"] == pytest.approx(0.1)
     assert found["local_share"] == pytest.approx(0.25)
     assert (found["stall_long_scoreboard"], found["main_stall"]) == (pytest.approx(0.75), "long scoreboard")
     assert "stall_selected" not in found

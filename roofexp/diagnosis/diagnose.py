@@ -127,7 +127,9 @@ def evidence_text(evidence: list[Evidence]) -> str:
 
 
 def _told(item: Evidence) -> str:
-    value = (
-        engineering(item.value, item.unit) if item.unit in ("s", "B") else f"{plain(item.value)} {item.unit}".strip()
-    )
-    return f"{item.what} {value}" + ("" if item.threshold is None else f" (threshold {plain(item.threshold)})")
+    limit = "" if item.threshold is None else f" (threshold {_with_unit(item.threshold, item.unit)})"
+    return f"{item.what} {_with_unit(item.value, item.unit)}{limit}"
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return engineering(value, unit) if unit in ("s", "B") else f"{plain(value)} {unit}".strip()

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from roofexp.diagnosis.mixes import mix_facts
 from roofexp.machine import RoofSet
 from roofexp.point import Counted, Point
 from roofexp.roofline import PlacingSettings, least_time_s, model_traffic
@@ -20,6 +21,7 @@ LEVELS = ("dram", "l3", "l2", "l1", "shared")
 PRECISION_BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8}
 SECTOR_BYTES, WAVEFRONT_BYTES, WARP = 32, 128, 32
 WASTED = 0.1  # part of all sectors that is worth a word
+STRADDLING = 16  # bytes used of a sector from which on accesses are side by side and begin off its border
 WIDEST_SECTORS = 16.5  # 32 threads with 16 bytes each touch 16
 PIPES = ("fma", "alu", "fp64", "tensor", "xu", "lsu", "tex")
 
@@ -60,10 +62,12 @@ def facts_of(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> 
     if counted:
         found |= _work(point, counted)
         found |= _launch(counted)
+        found |= _without_conflicts(found, counted)
         found |= _memory(counted, PRECISION_BITS.get(point.precision, 32) / 8)
         found |= _instructions(counted)
         found |= _stalls(counted)
         found |= _use(counted, found)
+    found |= mix_facts(found.get("dram_fraction"), point, roofs.bandwidth("dram") if roofs else None, counted)
     return {key: value for key, value in found.items() if _is_known(value)}  # type: ignore[misc]
 
 
@@ -87,12 +91,13 @@ def _placed(point: Point) -> dict[str, Any]:
 
 
 def _timed(point: Point, roofs: RoofSet | None, counted: Counted | None) -> dict[str, Any]:
-    """Time against the launch floor, the roofs and the least time of the formula's work."""
+    """Time against the launch floor, the roofs and the least time of the formula's work. The floor is that of an empty
+    launch timed in the same way: alone with cold caches, in a row with warm ones."""
     if point.timing is None:
         return {}
     time_s, machine = point.timing.median_s, roofs.machine if roofs else None
     launch = roofs.launch() if roofs else None
-    floor_s = launch.rate if launch else point.timing.floor_s
+    floor_s = max(point.timing.floor_s or 0.0, launch.rate if launch else 0.0) or None
     launches = sum(kernel.launches for kernel in counted.kernels) if counted and counted.kernels else 1
     clock_hz = point.clock.compute_hz if point.clock else None
     least_s = _least_s(point, roofs, clock_hz)
@@ -170,6 +175,7 @@ def _memory(counted: Counted, itemsize: float) -> dict[str, Any]:
     load_bytes = _bytes_used(facts.get("load_bytes_per_sector"), counted.sectors_per_load, itemsize)
     store_bytes = _bytes_used(facts.get("store_bytes_per_sector"), counted.sectors_per_store, itemsize)
     load_waste, store_waste = _waste(loads, load_bytes, touched), _waste(stores, store_bytes, touched)
+    straddling = [(load_bytes, load_waste), (store_bytes, store_waste)]
     return {
         **{name: facts.get(name) for name in ("l1_pct", "l2_pct", "l1_data_pct", "l1_hit_pct", "l2_hit_pct")},
         "dram_pct": counted.sol_dram_pct,
@@ -179,12 +185,13 @@ def _memory(counted: Counted, itemsize: float) -> dict[str, Any]:
         "store_bytes_per_sector": store_bytes if stores else None,
         "load_waste": load_waste,
         "store_waste": store_waste,
+        "straddle_waste": sum(waste or 0.0 for used, waste in straddling if used is not None and used >= STRADDLING),
         "coalesced": float((load_waste or 0.0) + (store_waste or 0.0) < WASTED),
         **_conflicts(facts),
         "local_bytes": local,
         "local_share": min(1.0, local / l1_bytes) if local is not None and l1_bytes else None,
         "atomic_operations": atomics,
-        "atomic_busy": _atomic_busy(counted, atomics),
+        "atomic_busy": facts["atomic_unit_pct"] / 100 if "atomic_unit_pct" in facts else None,
     }
 
 
@@ -218,13 +225,10 @@ def _conflicts(facts: dict[str, float]) -> dict[str, Any]:
     return {"conflict_share": min(1.0, share), "conflict_ways": 1 / (1 - share) if share < 1 else None}
 
 
-def _atomic_busy(counted: Counted, operations: float | None) -> float | None:
-    """The busiest atomic unit of L2, or one operation of a thread per cycle, where that is more."""
-    cycles = counted.facts.get("kernel_cycles")
-    if operations is None or not cycles:
-        return None
-    by_threads = operations * WARP / cycles
-    return min(1.0, max(counted.facts.get("atomic_unit_pct", 0.0) / 100, by_threads)) if operations else 0.0
+def _without_conflicts(found: dict[str, Any], counted: Counted) -> dict[str, Any]:
+    """Conflicts are counted as bytes of shared memory: of its roof only the rest is reached."""
+    reached, lost = found.get("shared_fraction"), _conflicts(counted.facts).get("conflict_share")
+    return {} if reached is None or lost is None else {"shared_fraction": reached * (1 - lost)}
 
 
 def _instructions(counted: Counted) -> dict[str, Any]:
