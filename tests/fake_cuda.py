@@ -126,6 +126,7 @@ def fake_cupy(gpu: FakeGpu) -> Any:
 
     runtime = types.SimpleNamespace(
         memcpyDeviceToHost=2,
+        deviceSynchronize=gpu.stream.synchronize,
         memcpyAsync=copy,
         memsetAsync=lambda at, value, count, stream: gpu.queue(1e-6, lambda: ctypes.memset(at, value, count) and None),
     )

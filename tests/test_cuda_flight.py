@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from roofexp.devices import cuda_stopwatch
+from roofexp.devices.cuda import CudaKernel
 from roofexp.devices.cuda_flight import back_to_back
 from roofexp.pace import Pace
 from roofexp.timing import RESTORE_LAUNCHES, measure_soak
@@ -27,7 +29,7 @@ class Rig:
         monkeypatch.setitem(sys.modules, "cupy", fake_cupy(self.gpu))
         code = fake_timing_code(self.gpu, lambda: self.watch._released)
         monkeypatch.setattr(cuda_stopwatch, "load_module", lambda *arguments: code)
-        self.watch = cuda_stopwatch.CudaStopwatch(4, 1024, [], "sm_90", None)
+        self.watch = cuda_stopwatch.CudaStopwatch(4, 1024, [], "sm_90", None, self.gpu.now)
         self.done: list[str] = []
         self.launched = 0
         self.fault_after: int | None = None
@@ -148,6 +150,22 @@ def test_an_interrupted_soak_leaves_nothing_on_the_stream(
     assert not rig.gpu.stream.waiting
     assert rig.gpu.host_s < 1.0
     assert rig.run_hot(10) == pytest.approx(0.01)  # and the GPU can be used
+
+
+@pytest.mark.parametrize(("launch_s", "streamed"), [(1.4e-3, True), (25e-3, True), (6e-6, False)])
+def test_launches_without_a_graph_are_queued_ahead_where_the_host_keeps_up(
+    monkeypatch: pytest.MonkeyPatch, launch_s: float, streamed: bool
+) -> None:
+    """As those of cuBLAS, which refuses capture: the fake stream refuses it too."""
+    rig = Rig(monkeypatch, launch_s)
+    kernel: Any = types.SimpleNamespace(operands=[])
+    loaded = CudaKernel(kernel, "cupy", {}, lambda: rig.gpu.queue(launch_s), rig.watch)
+    timing, samples, _ = measure_soak(
+        loaded, msgspec.structs.replace(SETTINGS, seconds=1.0), False, None, now=rig.gpu.now, pace=Pace(now=rig.gpu.now)
+    )
+    assert ("queued ahead" in timing.method) is streamed
+    assert timing.median_s == pytest.approx(launch_s, rel=1e-3)
+    assert (samples.timed_s / samples.passed_s > 0.99) is streamed
 
 
 def test_the_first_batch_waits_for_its_launches_and_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from roofexp.point import Check
 __all__ = ["CudaDevice", "CudaKernel", "why_no_cuda"]
 
 IMPLEMENTATIONS = ("cuda", "cupy", "torch")
+MOST_QUEUEING = 0.5  # of the time of launches: where the host takes longer to queue them, it is kept out by the gate
 RESERVE_BYTES = 512 * 1024**2  # what the context and libraries take beside arrays
 
 
@@ -154,6 +155,7 @@ class CudaKernel:
         self._watch = stopwatch
         self._graphs: dict[int, Callable[[], Any]] = {}
         self._no_graph: str | None = None
+        self._host_keeps_up = True
         self._first = {
             operand.name: operands[operand.name].copy() for operand in kernel.operands if operand.role == "inout"
         }
@@ -187,13 +189,15 @@ class CudaKernel:
         return check
 
     def run_hot(self, launches: int) -> float:
-        return self._watch.seconds(self._queue(launches))
+        seconds = self._watch.seconds(self._queue(launches))
+        self._host_keeps_up = self._watch.queueing_s <= MOST_QUEUEING * seconds
+        return seconds
 
     def stream_hot(
         self, launches: int, more: Callable[[int], bool], renew_every: int
     ) -> Generator[tuple[float, float], None, None] | None:
         queue = self._queue(launches)
-        if self._no_graph and launches > 1:
+        if not self._host_keeps_up:
             return None  # without the gate the launches themselves would wait for the host
         return back_to_back(self._watch, queue, more, self._queue_first_values, renew_every)
 

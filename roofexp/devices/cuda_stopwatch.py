@@ -8,6 +8,7 @@ quotient is the clock that was really held.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,20 @@ Launch = Callable[[], Any]
 class CudaStopwatch:
     """One per device; all launches go to its stream."""
 
-    def __init__(self, sms: int, l2_bytes: int, roots: list[Path], arch: str, cache: Path | None) -> None:
+    def __init__(
+        self,
+        sms: int,
+        l2_bytes: int,
+        roots: list[Path],
+        arch: str,
+        cache: Path | None,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
         import cupy
         import numpy
 
+        self._now = now
+        self.queueing_s = 0.0  # that the host took to queue what was timed last
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.sms, self._sms = sms, numpy.int64(sms)
         load = load_module("roofs/timing.cu", arch, {}, roots, cache, "the stopwatch")
@@ -55,7 +66,9 @@ class CudaStopwatch:
             before = self._slot()
             self._note(before, 0)
             start.record(self.stream)
+            began_s = self._now()
             queue()
+            self.queueing_s = self._now() - began_s
             end.record(self.stream)
             self._note(before, 1)
             self._released[0] = 1
