@@ -203,10 +203,11 @@ def _lasting(rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:
 
 
 def throttled_share(extra: Mapping[str, Any]) -> float | None:
-    """The largest share of the sampled time that was lost to one cause; None where the device does not count it."""
+    """The largest share of the sampled time that was lost to one cause; None where the device does not count it, and
+    with pauses."""
     passed_s = extra.get("sampled_s")
     lost = [value for name in HELD_BACK if isinstance(value := extra.get(name), (int, float))]
-    if not lost or not isinstance(passed_s, float) or passed_s <= 0:
+    if not lost or not isinstance(passed_s, float) or passed_s <= 0 or has_pauses(extra):
         return None
     return min(1.0, max(lost) / passed_s)
 
