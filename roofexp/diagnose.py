@@ -58,11 +58,11 @@ def _diagnose(options: argparse.Namespace) -> int:
         )
     read_rules(options.rules)
     roofs, configs = read_roofs(folder), read_configs(folder)
-    judged = [_judged(point, roofs, _settings(configs.get(point.job, {}), options)) for point in points]
+    found = [judged(point, roofs, _settings(configs.get(point.job, {}), options)) for point in points]
     if not (options.dry_run or is_packed(folder)):
-        _write(folder, judged)
-    _print(judged, options)
-    wrong = any(point.as_expected is False for point in judged)
+        _write(folder, found)
+    _print(found, options)
+    wrong = any(point.as_expected is False for point in found)
     return EXIT_POINT_FAILED if options.strict and wrong else EXIT_OK
 
 
@@ -75,7 +75,7 @@ def _settings(config: Mapping[str, Any], options: argparse.Namespace) -> Placing
     return PlacingSettings(**{**stored, **given})
 
 
-def _judged(point: Point, sets: list[RoofSet], settings: PlacingSettings) -> Point:
+def judged(point: Point, sets: list[RoofSet], settings: PlacingSettings) -> Point:
     """The same point, placed and diagnosed as if it had just been measured."""
     roofs = roofs_of(point, sets)
     if point.timing is None or roofs is None:

@@ -14,10 +14,12 @@ from roofexp.roofline import PlacingSettings, attainable, place
 from tests.counted_sweep import ROOFS
 
 SETTINGS = PlacingSettings(on_roof=0.85, far_below=0.30, above_roof=1.02, near_floor=3.0)
+MIXES = {"read": 4.43e12, "write": 4.5e12, "copy": 4.05e12, "triad": 4.27e12}
 H200 = msgspec.structs.replace(
     ROOFS,
     roofs=[
-        *ROOFS.roofs,
+        Roof(name="dram", kind="bandwidth", level="dram", rate=4.5e12, mixes=MIXES),
+        *(roof for roof in ROOFS.roofs if roof.level != "dram"),
         Roof(name="l1", kind="bandwidth", level="l1", rate=33e12),
         Roof(name="shared", kind="bandwidth", level="shared", rate=33e12),
         Roof(name="fp64 dmma", kind="compute", precision="fp64", rate=64e12),
@@ -153,8 +155,8 @@ def facts(changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if not timed or name in TIME_FACTS}
 
 
-def timed_at(point: Point, intensity: float, share: float) -> Point:
-    """The point with other work, at this share of what the roofs allow."""
+def timed_at(point: Point, intensity: float, share: float, written: float = 0.0) -> Point:
+    """The point with other work, at this share of what the roofs allow; ``written`` is a part of its bytes."""
     assert point.work and point.timing and point.traffic and point.clock  # noqa: PT018
     moved = 10**9
     flops = int(intensity * moved)
@@ -163,7 +165,7 @@ def timed_at(point: Point, intensity: float, share: float) -> Point:
     rate = share * attainable(intensity, compute.at(point.clock.compute_hz), dram.rate)
     other = msgspec.structs.replace(
         point,
-        work=msgspec.structs.replace(point.work, flops=flops, dram_bytes=moved),
+        work=msgspec.structs.replace(point.work, flops=flops, dram_bytes=moved, written_bytes=int(written * moved)),
         traffic=msgspec.structs.replace(point.traffic, bytes=moved),
         timing=msgspec.structs.replace(point.timing, median_s=flops / rate),
         flags=[],

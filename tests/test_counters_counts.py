@@ -8,10 +8,14 @@ from ncu_text import DATA
 from roofexp.counters.counts import Counts, derive
 from roofexp.counters.report import read_report_file
 from roofexp.counters.tensor import parse_tensor_name
+from tests.recorded_faults import recorded_faults
 
 INST = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 DRAM, TIME = "dram__bytes.sum", "gpu__time_duration.sum"
 TENSOR = "sm__ops_path_tensor_"
+
+
+ACTIVE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 
 
 def instructions(**numbers: float | None) -> dict[str, float | None]:
@@ -84,6 +88,16 @@ def test_half_instructions_on_the_tensor_pipe_are_not_tensor_work() -> None:
     assert derive(values).flags == []
     constants = instructions(ffma=8_589_934_592) | {"sm__inst_executed_pipe_tensor.sum": 131_072}
     assert derive(constants).flops == 2 * 8_589_934_592
+
+
+def test_no_tensor_work_is_suspected_of_a_trace_of_activity() -> None:
+    """Kernels without any tensor instruction, as an H200 counted them."""
+    activity = {p.kernel: p.counted.facts["tensor_pipe_pct"] for p in recorded_faults().points if p.counted}
+    for kernel in ("wave_healthy", "divergence_healthy", "special_functions"):
+        values = {f"{TENSOR}src_tf32_dst_fp32.sum": 0.0, ACTIVE: activity[kernel]} | instructions(ffma=1_000_000)
+        assert derive(values, "9.0").flops == 2_000_000, kernel
+    working = {f"{TENSOR}src_tf32_dst_fp32.sum": 0.0, ACTIVE: 5.0} | instructions(ffma=1_000_000)
+    assert derive(working, "9.0").flops is None
 
 
 @pytest.mark.parametrize(("lanes", "flops"), [(2, 4 * 1000 + 2 * 30), (1, 2 * 1000 + 30)])

@@ -11,10 +11,12 @@ import pytest
 from roofexp import diagnose as command
 from roofexp.counters.counted import counted_point
 from roofexp.counters.join import join
+from roofexp.counters.verdict import placing_settings
 from roofexp.diagnosis import read_rules
 from roofexp.diagnosis.columns import verdict_columns
 from roofexp.diagnosis.expected import count_right, expectation_table, write_expectations
 from roofexp.diagnosis.facts import facts_of, vocabulary
+from roofexp.diagnosis.mixes import mix_share
 from roofexp.point import Counted, CountedKernel, Point, read_points, write_point
 from roofexp.roofline import attainable, ridge
 from tests.counted_sweep import MACHINE, make_sweep, points_of
@@ -22,6 +24,7 @@ from tests.counting_facts import CASES, read_gathered
 from tests.diagnosis_cases import H200, OWN_RULE, SETTINGS, rules_file, timed_at
 from tests.kernel_cases import CONF, build
 from tests.ncu_text import DATA
+from tests.recorded_faults import recorded_faults
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +141,8 @@ CAPTURED = {
     "stream triad": "on the DRAM roof",
     "gemm fp64": "on the compute roof",
     "eager": "extra DRAM traffic",
+    "vector": "on the DRAM roof",
+    "odd": "too little work",
     "hot": "launch floor",
     "transpose naive": "uncoalesced stores",
     "transpose padded": "no single cause",  # an older capture, without pipes and schedulers
@@ -160,7 +165,41 @@ def test_captures_of_an_h200_get_sensible_verdicts(tmp_path: Path) -> None:
         assert found.verdict.name == CAPTURED[case], (case, found.verdict)
 
 
+def test_the_dram_roof_of_a_mix_of_reads_and_writes(timed: Point) -> None:
+    roof = H200.bandwidth("dram")
+    assert roof is not None
+    shares = [mix_share(roof, written) * roof.rate for written in (0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0)]
+    assert shares == pytest.approx([4.43e12, 4.31e12, 4.27e12, 4.05e12, 4.275e12, 4.5e12])
+    assert mix_share(msgspec.structs.replace(roof, mixes={}), 0.5) == 1
+    assert mix_share(msgspec.structs.replace(roof, mixes={"copy": 4.05e12}), 0.0) == pytest.approx(0.9)
+    copied = facts_of(timed_at(timed, 0.25, 0.8, written=0.5), H200, SETTINGS)  # no counters: by the operands
+    assert copied["dram_mix_fraction"] == pytest.approx(0.8 / 0.9)
+    assert timed_at(timed, 0.25, 0.8, written=0.5).diagnosis.verdict.name == "on the DRAM roof"  # type: ignore[union-attr]
+    assert timed_at(timed, 0.25, 0.8).diagnosis.verdict.name == "below the bandwidth roof"  # type: ignore[union-attr]
+
+
+def test_the_floor_of_a_launch_is_that_of_its_own_kind_of_timing(timed: Point) -> None:
+    assert timed.timing is not None
+    alone = msgspec.structs.replace(timed, timing=msgspec.structs.replace(timed.timing, floor_s=3e-6, median_s=4e-6))
+    found = facts_of(alone, H200, SETTINGS)
+    assert found["floors"] == pytest.approx(4 / 3)
+
+
 # ------------------------------------------------------------------------------------------------------ planted faults
+
+
+def test_every_planted_fault_is_found_in_the_counters_of_an_h200() -> None:
+    recorded = recorded_faults()
+    points = [command.judged(point, [recorded.roofs], placing_settings()) for point in recorded.points]
+    planted = [point for point in points if point.expect != "healthy"]
+    assert len({point.expect for point in planted}) >= 15
+    assert [(point.kernel, point.diagnosis) for point in planted if not point.as_expected] == []
+    twins = {point.kernel: point for point in points if point.expect == "healthy"}
+    doubted = [point for point in twins.values() if not point.as_expected]
+    assert len(doubted) <= len(twins) // 2
+    for point in doubted:  # short of a roof, and no fault is seen that is not there
+        assert point.diagnosis is not None
+        assert point.diagnosis.verdict.score <= 0.3, point.kernel
 
 
 def faults() -> list[str]:
