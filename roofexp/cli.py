@@ -22,9 +22,13 @@ TRACEBACKS = "HYDRA_FULL_ERROR"  # set by a user who wants to see them
 def main() -> None:
     """``python -m roofexp`` and the console script."""
     try:
-        sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+        sys.exit(code)
     except BrokenPipeError:  # the reader of our output went away
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from roofexp.progress import drop_output
+
+        drop_output()
         sys.exit(EXIT_OK)
 
 
@@ -34,6 +38,8 @@ def run(arguments: list[str]) -> int:
     os.environ[TRACEBACKS] = "1"  # Hydra then raises what it would print over several lines
     try:
         return _invoke(arguments)
+    except BrokenPipeError:
+        raise
     except Exception as error:
         if wants_tracebacks:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -36,7 +37,10 @@ class Display:
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            print(line, flush=True)
+            try:
+                print(line, flush=True)
+            except BrokenPipeError:  # whoever read our lines went away; the sweep goes on
+                drop_output()
 
     def close(self) -> None:
         if self._bar is not None:
@@ -52,6 +56,11 @@ class Display:
         )  # fmt: skip
         self._task = self._bar.add_task("", total=self._total, what="", rate="")
         self._bar.start()
+
+
+def drop_output() -> None:
+    """For a standard output that nobody reads any more: what is written from now on goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def point_line(point: Point) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from roofexp.cli import run
+
 
 def test_help_lists_every_group_and_the_users_own(program, tmp_path: Path) -> None:
     (tmp_path / "mine/kernel").mkdir(parents=True)
@@ -21,3 +25,14 @@ def test_help_needs_no_library(program) -> None:
     done = program("--help", bare=True, PYTHONPROFILEIMPORTTIME="1")
     for library in ("hydra", "numba", "mlflow", "pandas", "omegaconf"):
         assert f" {library}\n" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_bad_input(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> None:
+    class Closed:
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        run(["--help"])
+    assert capfd.readouterr().err == ""

@@ -197,3 +197,13 @@ def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, sweep_
     auto = program("kernel=vadd", "size=1001", "device=auto")
     assert auto.returncode == 0
     assert "device: " in auto.stdout
+
+
+def test_a_sweep_outlives_the_reader_of_its_output(sweep_folder, tmp_path: Path, cache_folder: Path) -> None:
+    command = " ".join([sys.executable, "-m", "roofexp", *QUICK, "kernel=vadd", "'size=1000,2000,4000'", "-m"])
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{command} | head -1"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_folder)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len((sweep_folder() / "points.csv").read_text().splitlines()) == 4
