@@ -199,7 +199,7 @@ def test_every_planted_fault_is_found_in_the_counters_of_an_h200() -> None:
     assert len(doubted) <= len(twins) // 2
     for point in doubted:  # short of a roof, and no fault is seen that is not there
         assert point.diagnosis is not None
-        assert point.diagnosis.verdict.score <= 0.3, point.kernel
+        assert point.diagnosis.verdict.score <= 0.35, point.kernel
 
 
 def faults() -> list[str]:

@@ -24,7 +24,8 @@ def write_share(point: Point, counted: Counted | None) -> float | None:
     """The part of the DRAM traffic that is written: as counted, else by the operands; None where neither is known."""
     if counted is not None:
         read, written = counted.facts.get("dram_read_bytes"), counted.facts.get("dram_write_bytes")
-        return written / (read + written) if read is not None and written is not None and read + written else None
+        if read is not None and written is not None and read + written:
+            return written / (read + written)
     if point.work is None or point.work.written_bytes is None or not point.work.dram_bytes:
         return None
     return min(1.0, point.work.written_bytes / point.work.dram_bytes)
