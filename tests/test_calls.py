@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
 import numpy
 import pytest
 
 from roofexp.devices.calls import compile_call
+from roofexp.devices.cuda_calls import build_call
 from roofexp.errors import BadInputError
+from roofexp.kernel import build_kernel
+from tests.kernel_cases import kernel_config, precision_config
 
 
 def test_the_call_is_made_at_every_launch() -> None:
@@ -42,3 +51,48 @@ def test_nested_calls_and_literals() -> None:
 def test_anything_else_is_refused(call: str, telling: str) -> None:
     with pytest.raises(BadInputError, match=telling):
         compile_call(call, numpy, {"a": numpy.ones(2)}, "here")
+
+
+class Torch:
+    """As much of PyTorch as a call takes: which stream each launch went to."""
+
+    float32, int16 = "float32", "int16"
+
+    def __init__(self) -> None:
+        self.streams: list[int] = []
+        self.current = 0
+        matmul = types.SimpleNamespace(allow_tf32=False)
+        self.backends = types.SimpleNamespace(
+            cuda=types.SimpleNamespace(matmul=matmul), cudnn=types.SimpleNamespace(allow_tf32=False)
+        )
+        self.cuda = types.SimpleNamespace(ExternalStream=lambda address: address, stream=self.on)
+
+    @contextlib.contextmanager
+    def on(self, stream: int) -> Iterator[None]:
+        self.current, before = stream, self.current
+        yield
+        self.current = before
+
+    def no_grad(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def as_tensor(self, array: Any, device: str) -> Any:
+        return array
+
+    def add(self, a: Any, b: Any, out: Any) -> None:
+        self.streams.append(self.current)
+
+
+def test_a_call_by_pytorch_goes_to_the_stream_that_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed capture another stream is timed: a call that stayed on the old one would seem to take no time."""
+    torch = Torch()
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    config, size = kernel_config("vadd", 8)
+    kernel = build_kernel({**config, "torch": {"call": "add(x, y, out=z)"}}, precision_config("fp32"), size, "normal")
+    watch = types.SimpleNamespace(stream=types.SimpleNamespace(ptr=1))
+    operands = {operand.name: numpy.zeros(8, numpy.float32) for operand in kernel.operands}
+    launch = build_call(kernel, "torch", operands, lambda: watch.stream)
+    launch()
+    watch.stream = types.SimpleNamespace(ptr=2)
+    launch()
+    assert torch.streams == [1, 2]

@@ -109,7 +109,7 @@ class CudaDevice:
             sms = self._machine.units or 1
             launch = build_launch(kernel, operands, self._arch, sms, self._roots, self._cache)
         else:
-            launch = build_call(kernel, implementation, operands, self.stopwatch.stream)
+            launch = build_call(kernel, implementation, operands, lambda: self.stopwatch.stream)
         cupy.cuda.runtime.deviceSynchronize()
         return CudaKernel(kernel, implementation, operands, launch, self.stopwatch)
 
@@ -276,6 +276,7 @@ class CudaKernel:
             return self._watch.graph(self._launch, launches)
         except Exception as error:  # whatever a library does in its launch that cannot be captured
             self._no_graph = (str(error).splitlines() or [type(error).__name__])[0]
+            self._graphs.clear()  # they replay on the stream that the failed capture has spoilt
             self._watch.renew_stream()
             return one_by_one
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -27,8 +28,11 @@ def why_no_call(kernel: Kernel, implementation: str) -> str | None:
     return None
 
 
-def build_call(kernel: Kernel, implementation: str, operands: dict[str, Any], stream: Any) -> Callable[[], Any]:
-    """A function that puts the call on the stream."""
+def build_call(
+    kernel: Kernel, implementation: str, operands: dict[str, Any], stream: Callable[[], Any]
+) -> Callable[[], Any]:
+    """A function that puts the call on the stream of the measurement, which ``stream`` gives: after a failed capture
+    that is another one than before."""
     where = f"{kernel.where}: {implementation}.call"
     call = kernel.implementations[implementation]["call"]
     if implementation == "cupy":
@@ -42,10 +46,10 @@ def build_call(kernel: Kernel, implementation: str, operands: dict[str, Any], st
     for operand in kernel.operands:
         names[operand.name] = as_tensor(operands[operand.name], operand.storage)
     function = compile_call(call, torch, names, where)
-    external = torch.cuda.ExternalStream(stream.ptr)
+    external = functools.lru_cache(maxsize=2)(torch.cuda.ExternalStream)
 
     def launch() -> Any:
-        with torch.cuda.stream(external), torch.no_grad():
+        with torch.cuda.stream(external(stream().ptr)), torch.no_grad():
             return function()
 
     return launch
