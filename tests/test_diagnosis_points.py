@@ -185,6 +185,15 @@ def test_the_floor_of_a_launch_is_that_of_its_own_kind_of_timing(timed: Point) -
     assert found["floors"] == pytest.approx(4 / 3)
 
 
+def test_the_least_time_of_a_row_without_compulsory_bytes_is_not_known(timed: Point) -> None:
+    assert timed.work and timed.traffic  # noqa: PT018
+    work = msgspec.structs.replace(timed.work, dram_bytes=0)
+    traffic = msgspec.structs.replace(timed.traffic, source="counted")
+    row = msgspec.structs.replace(timed, work=work, traffic=traffic)
+    assert "saving" in facts_of(timed, H200, SETTINGS)
+    assert "saving" not in facts_of(row, H200, SETTINGS)
+
+
 # ------------------------------------------------------------------------------------------------------ planted faults
 
 

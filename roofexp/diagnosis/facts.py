@@ -120,11 +120,14 @@ def _least_s(point: Point, roofs: RoofSet | None, clock_hz: float | None) -> flo
     """The least time for the useful FLOPs and the compulsory bytes, at the clock held."""
     if roofs is None or point.work is None:
         return None
+    traffic = point.traffic
+    if not point.work.dram_bytes and point.counted is None and traffic and traffic.source == "counted":
+        return None  # a row of an older table: its compulsory bytes are not known
     at_clock = msgspec.structs.replace(
         roofs, roofs=[msgspec.structs.replace(roof, rate=roof.at(clock_hz)) for roof in roofs.roofs]
     )
-    traffic = model_traffic(point.work, roofs.machine, point.cache_state == "cold")
-    return least_time_s(point.work, traffic, point.precision, at_clock)
+    modelled = model_traffic(point.work, roofs.machine, point.cache_state == "cold")
+    return least_time_s(point.work, modelled, point.precision, at_clock)
 
 
 def _level_fractions(counted: Counted, roofs: RoofSet, clock_hz: float | None, time_s: float) -> dict[str, Any]:
