@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, BadInputError
+from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.folders import conf_folder
 
 OPTIONS_WITH_VALUE = {
@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
         from roofexp.explain import explain_refusal
 
         print(f"roofexp: {explain_refusal(error, arguments)}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return _ended_by(error)
     finally:
         if not wants_tracebacks:
             os.environ.pop(TRACEBACKS, None)
@@ -95,6 +95,17 @@ def _finished(interrupted: bool) -> int:
 
         finish(run, interrupted)
     return EXIT_INTERRUPTED if interrupted else run.exit_code
+
+
+def _ended_by(error: Exception) -> int:
+    """A sweep at work whose files the disk does not take is left so that it can be resumed; all else is bad input."""
+    from roofexp.running import current
+
+    causes = (error, error.__cause__, error.__context__)
+    if current() is None or not any(isinstance(cause, OSError) for cause in causes):
+        return EXIT_BAD_INPUT
+    _finished(interrupted=True)
+    return EXIT_POINT_FAILED
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

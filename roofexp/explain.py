@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from roofexp.configuration import explain, yaml_reason
-from roofexp.errors import BadInputError
+from roofexp.errors import BadInputError, explain_disk
 
 OPTIONS = re.compile(r"Available options in '[^']*':((?:\n\t\S+)*)")
 
@@ -20,7 +20,7 @@ def explain_refusal(error: BaseException, arguments: list[str]) -> str:
         if isinstance(found, BadInputError):
             return str(found)
         if isinstance(found, OSError) and found.errno is not None:  # Hydra derives a refusal of its own from it
-            return f"{found.filename or 'outputs'}: {found.strerror or found}"
+            return explain_disk(found)
         if getattr(found, "problem_mark", None) is not None:
             mark = found.problem_mark
             return f"{_file_name(mark.name)}: {yaml_reason(found)}"

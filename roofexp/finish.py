@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from roofexp.archive import is_packed, read_configs
-from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED
-from roofexp.point import Point
+from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, explain_disk
+from roofexp.point import Point, read_points
 from roofexp.running import Running
 from roofexp.schema import FiguresConfig
 from roofexp.session import stop_sessions
@@ -24,7 +24,7 @@ def finish(run: Running, interrupted: bool = False) -> int:
     stop_sessions()
     interrupted = interrupted or not count_points(run)
     run.display.close()
-    points = collect(run.folder, interrupted)
+    points = collected(run.folder, interrupted)
     figures = draw(run.folder, points)
     if interrupted:
         print(
@@ -42,6 +42,15 @@ def finish(run: Running, interrupted: bool = False) -> int:
             notes += [f"         {address}" for address in run.tracker.tracker.pages]
     print_summary(run.folder, points, figures, [*notes, *gate])
     return run.exit_code
+
+
+def collected(folder: Path, interrupted: bool) -> list[Point]:
+    """The points, and the files made of them where the disk takes them: a sweep that filled it ends all the same."""
+    try:
+        return collect(folder, interrupted)
+    except OSError as error:
+        print(f"table: {explain_disk(error)}; make room, then resume={relative(folder)}", file=sys.stderr)
+        return read_points(folder)
 
 
 def pass_gate(run: Running, interrupted: bool) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -17,7 +18,7 @@ from roofexp.clocks.modes import asked_for, check_clock
 from roofexp.clocks.record import with_asked
 from roofexp.configuration import config_hash, kernel_of, plain
 from roofexp.diagnosis import diagnosed
-from roofexp.errors import BadInputError
+from roofexp.errors import EXIT_POINT_FAILED, BadInputError, explain_disk
 from roofexp.kernel import Kernel
 from roofexp.machine import RoofSet
 from roofexp.measure import Progress, Reply, Request
@@ -44,7 +45,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_job(config: DictConfig) -> None:
     """The task function that Hydra calls for every job."""
-    run_at(config, locate(config))
+    try:
+        run_at(config, locate(config))
+    except OSError as error:  # Hydra would go on, to points that a full disk cannot keep either
+        print(f"roofexp: {explain_disk(error)}", file=sys.stderr)
+        raise SystemExit(EXIT_POINT_FAILED) from error
 
 
 def run_at(config: DictConfig, where: Place) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import QUICK, ROOT
+from tests.conftest import QUICK, ROOT, python_path
 
 
 def records(folder: Path) -> list[dict]:
@@ -207,3 +207,35 @@ def test_a_sweep_outlives_the_reader_of_its_output(sweep_folder, tmp_path: Path,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert len((sweep_folder() / "points.csv").read_text().splitlines()) == 4
+
+
+FULL_DISK = """
+import errno, os
+sync, left = os.fsync, 10
+def fsync(file):
+    global left
+    left -= 1
+    if left < 0:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    sync(file)
+os.fsync = fsync
+"""
+
+
+def test_a_full_disk_keeps_what_was_measured(program, sweep_folder, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/sitecustomize.py").write_text(FULL_DISK)
+    full = os.pathsep.join([str(tmp_path / "full"), python_path()])
+    done = program("kernel=vadd", "size=range(1000,1008)", "-m", PYTHONPATH=full)
+    folder = sweep_folder()
+    kept = {record["job"]: record["point_id"] for record in records(folder)}
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(rf"{folder.relative_to(tmp_path)}/{len(kept)}/\w+\.\w+: No space left on device", done.stderr)
+    assert f"stopped: {len(kept)} points are kept; go on with resume={folder.relative_to(tmp_path)}" in done.stderr
+    assert 0 < len(kept) < 8
+    done = program(f"resume={folder.relative_to(tmp_path)}", bare=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [record["job"] for record in records(folder)] == list(range(8))
+    assert all(record["point_id"] == kept[record["job"]] for record in records(folder) if record["job"] in kept)
+    assert len((folder / "points.csv").read_text().splitlines()) == 9

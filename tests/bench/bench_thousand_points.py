@@ -12,11 +12,13 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 POINTS = 1000
 
 
+@pytest.mark.timeout(3600)
 def test_a_thousand_points(tmp_path: Path) -> None:
     words = ["kernel=vadd", f"size=range(1000,{1000 + POINTS})", "timing=quick", "timing.budget_s=0.005", "-m"]
     words += ["timing.warmup_s=0.002", "device=cpu"]
