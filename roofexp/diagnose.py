@@ -1,4 +1,7 @@
-"""``python -m roofexp.diagnose FOLDER``: every point of a sweep placed and diagnosed anew, from its files alone."""
+"""``python -m roofexp.diagnose FOLDER``: every point of a sweep placed and diagnosed anew, from its files alone.
+
+Measured or published: what was made of the records (tables, page, figures) is made again with them.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,15 @@ from typing import Any
 
 import msgspec
 
-from roofexp.archive import is_packed, job_folders, read_configs, read_sweep_points
+from roofexp.archive import read_configs, read_sweep_points
+from roofexp.clocks.modes import roofs_of
 from roofexp.counters.join import join
 from roofexp.diagnosis import diagnosed, read_rules
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.machine import RoofSet
-from roofexp.point import Point, write_point
-from roofexp.roofline import PLACING_FLAGS, PlacingSettings, place
+from roofexp.point import Point
+from roofexp.rejudged import write_judged
+from roofexp.roofline import PLACING_FLAGS, PlacingSettings, check_placing, place
 from roofexp.sweep import read_roofs
 
 THRESHOLDS = ("on_roof", "far_below", "above_roof", "near_floor")
@@ -30,16 +35,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadInputError as error:
         print(f"roofexp.diagnose: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except OSError as error:
+        where = error.filename or options.output or options.folder
+        print(f"roofexp.diagnose: {where}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m roofexp.diagnose",
         description="Places and diagnoses every point of a sweep anew, with other thresholds or rules, and rewrites "
-        "its records, points.csv and faults.csv. Needs no GPU.",
-        epilog="Figures, page and MLflow follow with python -m roofexp.report and roofexp.track.",
+        "its records and all that was made of them: points.csv, faults.csv, figures, report.html. Needs no GPU.",
+        epilog="Without thresholds and rules the sweep is judged as it was measured again. MLflow follows with "
+        "python -m roofexp.track.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of a sweep")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of a sweep, or a published one")
+    parser.add_argument("--output", type=Path, metavar="COPY", help="write into a copy of FOLDER, which stays as it is")
     parser.add_argument("--rules", metavar="FILE", help="rules in YAML; else those that the sweep was made with")
     for name in THRESHOLDS:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="X", help=f"placing.{name}")
@@ -59,8 +72,8 @@ def _diagnose(options: argparse.Namespace) -> int:
     read_rules(options.rules)
     roofs, configs = read_roofs(folder), read_configs(folder)
     found = [judged(point, roofs, _settings(configs.get(point.job, {}), options)) for point in points]
-    if not (options.dry_run or is_packed(folder)):
-        _write(folder, found)
+    if not options.dry_run:
+        write_judged(folder, options.output, found, _given(options))
     _print(found, options)
     wrong = any(point.as_expected is False for point in found)
     return EXIT_POINT_FAILED if options.strict and wrong else EXIT_OK
@@ -71,8 +84,14 @@ def _settings(config: Mapping[str, Any], options: argparse.Namespace) -> Placing
     from roofexp.counters.verdict import placing_settings
 
     stored = dict(config["placing"]) if "placing" in config else msgspec.structs.asdict(placing_settings())
-    given = {name: getattr(options, name) for name in (*THRESHOLDS, "rules") if getattr(options, name) is not None}
-    return PlacingSettings(**{**stored, **given})
+    settings = PlacingSettings(**{**stored, **_given(options)})
+    check_placing(msgspec.structs.asdict(settings))
+    return settings
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """Thresholds and rules of the command line."""
+    return {name: getattr(options, name) for name in (*THRESHOLDS, "rules") if getattr(options, name) is not None}
 
 
 def judged(point: Point, sets: list[RoofSet], settings: PlacingSettings) -> Point:
@@ -85,25 +104,6 @@ def judged(point: Point, sets: list[RoofSet], settings: PlacingSettings) -> Poin
     flags = [flag for flag in point.flags if flag.name not in PLACING_FLAGS]
     placement, found = place(point, roofs, settings)
     return diagnosed(msgspec.structs.replace(point, placement=placement, flags=[*flags, *found]), roofs, settings)
-
-
-def roofs_of(point: Point, sets: list[RoofSet]) -> RoofSet | None:
-    """The roofs of the point's machine in its clock mode."""
-    for found in sets:
-        if (found.machine.machine_id, found.clock_mode) == (point.machine_id, point.clock_mode):
-            return found
-    return None
-
-
-def _write(folder: Path, points: list[Point]) -> None:
-    from roofexp.diagnosis.expected import write_expectations
-    from roofexp.sweep import write_points_table
-
-    folders = job_folders(folder)
-    for point in points:
-        write_point(folders[point.job], point)
-    write_points_table(folder, points)
-    write_expectations(folder, points)
 
 
 def _print(points: list[Point], options: argparse.Namespace) -> None:
@@ -125,8 +125,6 @@ def _print(points: list[Point], options: argparse.Namespace) -> None:
         console.print(point_table(points))
     if expecting(points):
         console.print(count_right(points), markup=False, highlight=False)
-    if is_packed(options.folder) and not options.dry_run:
-        print("packed: its records are published and were not rewritten")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from roofexp.archive import CONFIGS, POINTS, Kind, packed_table, read_configs, r
 from roofexp.point import Point
 from roofexp.sweep import read_sweep, write_sweep
 
-KEPT = ("points.csv", "roofs.json", "reproduced.csv", "by_hand.csv")
+KEPT = ("points.csv", "roofs.json", "reproduced.csv", "by_hand.csv", "faults.csv")
 FIGURES = ("*.png", "*.svg", "*.csv")
 KINDS: tuple[Kind, ...] = ("samples", "clocks", "counters")
 OF_ONE_MACHINE = ("tracking", "outputs", "gate")  # keys that say where things lie, and nothing about the measurement

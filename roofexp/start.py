@@ -34,6 +34,7 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
         raise BadInputError(problem)
     parse_device(str(config.device))  # refused here once instead of at every point
     _check_clock(config)
+    _check_placing(config)
     for line in give_back():
         print(line)
     _check_counters(config)
@@ -141,6 +142,13 @@ def _check_clock(config: DictConfig) -> None:
             check_clock({**clock, **{name: float(value) for name, value in given.items()}})
         except ValueError:  # not a number: the types of the configuration refuse it
             continue
+
+
+def _check_placing(config: DictConfig) -> None:
+    """Thresholds are refused before the first point. Those that are swept over change nothing that is measured."""
+    from roofexp.roofline import check_placing
+
+    check_placing({str(key): value for key, value in config.placing.items()})
 
 
 def _check_counters(config: DictConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import lzma
 import shutil
 from pathlib import Path
@@ -18,12 +19,14 @@ from roofexp.archive import (
     read_sweep_points,
     read_tables,
 )
+from roofexp.diagnose import main as diagnose
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
 from roofexp.finish import stored_configuration
 from roofexp.packing import portable
 from roofexp.point import Flag, write_point
 from roofexp.private_words import findings, first_private
 from roofexp.publish import main as publish
+from roofexp.report import write_report
 from roofexp.sweep import collect, read_roofs, read_sweep, write_sweep
 from tests.counted_sweep import make_sweep
 
@@ -182,3 +185,55 @@ def test_every_text_file_is_searched(tmp_path: Path) -> None:
     (tmp_path / "figures/b.svg").write_text("<!-- /home/ada/plot.py -->")
     (tmp_path / "c.yaml").write_text("command: python -m roofexp\n")
     assert [line.split(":")[0] for line in findings(tmp_path)] == ["a.csv.xz", "figures/b.svg"]
+
+
+# ------------------------------------------------------------------------------------------------------- judged anew
+
+
+def verdicts(folder: Path) -> list[str]:
+    """Of the records; the table and the page must say the same."""
+    found = [point.placement.bound for point in read_sweep_points(folder) if point.placement]
+    assert [row["bound"] for row in csv.DictReader((folder / "points.csv").open())] == found
+    page = (folder / "report.html").read_text()
+    assert all(bound in page for bound in found)
+    return found
+
+
+@pytest.mark.parametrize("layout", ["original", "packed"])
+def test_a_changed_threshold_is_in_records_table_page_and_figures(
+    layout: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    folder = request.getfixturevalue(layout)
+    if layout == "original":
+        folder = Path(shutil.copytree(folder, tmp_path / "sweep"))
+        write_report(folder)
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    fractions = [point.placement.fraction or 0 for point in read_sweep_points(folder) if point.placement]
+    assert all(1.02 < fraction < 10 for fraction in fractions)
+    copy = tmp_path / "copy"
+    assert diagnose([str(folder), "--output", str(copy), "--above-roof", "10", "--on-roof", "0.9"]) == EXIT_OK
+    assert {file: file.read_bytes() for file in before} == before
+    assert verdicts(copy) == ["on the bandwidth roof", "on the compute roof"]
+    assert is_packed(copy) == is_packed(folder)
+    assert read_sample_times(copy) == read_sample_times(folder)
+    assert "judged anew with" in (copy / "report.html").read_text()
+    assert read_sweep(copy)["placing"] == {"on_roof": 0.9, "above_roof": 10.0}
+    assert list((copy / "figures").glob("roofline_*.png"))
+    # without thresholds: as it was measured, in its own place
+    assert diagnose([str(copy)]) == EXIT_OK
+    assert verdicts(copy) == ["above a roof", "above a roof"]
+    assert "placing" not in read_sweep(copy)
+    assert list(findings(copy)) == [] or layout == "original"
+
+
+def test_a_copy_that_is_there_or_cannot_be_written_is_one_line(
+    packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert diagnose([str(packed), "--output", str(tmp_path)]) == EXIT_BAD_INPUT
+    assert "is there already" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert diagnose([str(packed), "--output", str(tmp_path / "file/copy")]) == EXIT_BAD_INPUT
+    assert diagnose([str(packed), "--on-roof", "9"]) == EXIT_BAD_INPUT
+    first, second = capsys.readouterr().err.splitlines()
+    assert "file/copy: Not a directory" in first
+    assert "placing.on_roof=9: a share of the roof, above 0 and at most 1" in second

@@ -284,6 +284,23 @@ def test_thresholds_and_rules_can_be_changed_afterwards(
     assert read_points(stored)[0].diagnosis.verdict.name == "slow"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("text", ["", "rules: []\n", "- a\n", "# nothing\n"])
+def test_a_file_without_rules_is_one_line(
+    stored: Path, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([str(stored), "--rules", rules_file(tmp_path, text)]) == 2
+    told = capsys.readouterr().err
+    assert "no rules in it; allowed: a list called rules" in told
+    assert told.count("\n") == 1
+
+
+def test_pauses_are_judged_under_the_roofs_of_a_device_that_nobody_held(stored: Path) -> None:
+    point = points_of(stored)[0]
+    write_point(stored / "0", msgspec.structs.replace(point, clock_mode="duty", diagnosis=None))
+    assert command.main([str(stored)]) == 0
+    assert read_points(stored)[0].diagnosis is not None
+
+
 def test_strict_fails_where_a_verdict_is_not_the_expected_one(stored: Path) -> None:
     point = points_of(stored)[0]
     write_point(stored / "0", msgspec.structs.replace(point, expect="bank conflicts"))

@@ -68,7 +68,10 @@ def read_rules(file: str | None = None) -> Rules:
 
     path, where = (OWN, "rules.yaml") if file is None else (Path(file), file)
     try:
-        rules = msgspec.convert(yaml.safe_load(path.read_text()), Rules)
+        written = yaml.safe_load(path.read_text())
+        if not isinstance(written, dict) or not written.get("rules"):
+            raise BadInputError(f"{where}: no rules in it; allowed: a list called rules, as in diagnosis/rules.yaml")
+        rules = msgspec.convert(written, Rules)
     except OSError as error:
         raise BadInputError(f"placing.rules={file}: cannot be read ({error.strerror})") from error
     except yaml.YAMLError as error:

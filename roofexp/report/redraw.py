@@ -8,7 +8,7 @@ from typing import Any
 from roofexp.folders import conf_folder
 from roofexp.report.contents import Contents
 from roofexp.schema import FiguresConfig
-from roofexp.sweep import point_row
+from roofexp.sweep import JUDGED_WITH, point_row
 
 GROUPS = {"figures": "screen", "placing": "default"}  # what stands in for a configuration that is not at hand
 
@@ -19,7 +19,8 @@ def redraw(contents: Contents) -> list[Path]:
         return []
     from roofexp.figures import draw_all
 
-    far_below = float(_group(contents, "placing")["far_below"])
+    placing = _group(contents, "placing") | (contents.sweep.get(JUDGED_WITH) or {})
+    far_below = float(placing["far_below"])
     return draw_all(contents.folder, points_frame(contents), contents.roofs, _settings(contents), far_below)
 
 

@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from roofexp.report.contents import Contents
+from roofexp.sweep import JUDGED_WITH
 
 
 class Repetition(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +21,7 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     config: str  # YAML; "" where it is not at hand
     config_job: int | None
+    judged_with: dict[str, Any]  # thresholds and rules that are not those of the configuration
     varies: list[tuple[str, list[str]]]  # overrides that differ between points, with their values
 
 
@@ -35,6 +37,7 @@ def repetition(contents: Contents) -> Repetition:
         versions={str(name): str(text) for name, text in versions.items()} if isinstance(versions, dict) else {},
         config=yaml.safe_dump(contents.config, sort_keys=False, allow_unicode=True) if contents.config else "",
         config_job=contents.config_job,
+        judged_with=dict(sweep.get(JUDGED_WITH) or {}),
         varies=_varying(contents),
     )
 
