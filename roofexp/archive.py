@@ -24,11 +24,15 @@ from roofexp.sweep import read_machines, read_sweep
 Kind = Literal["samples", "clocks", "counters"]
 Rows = list[dict[str, str]]
 POINTS, CONFIGS = "points.jsonl.xz", "configs.jsonl.xz"
+KINDS: tuple[Kind, ...] = ("samples", "clocks", "counters")
 
 
 def packed_table(kind: Kind) -> str:
     """The name of the file that holds a table of all points, with a column ``job``."""
     return f"{kind}.csv.xz"
+
+
+PACKED_FILES = (POINTS, CONFIGS, *map(packed_table, KINDS))
 
 
 def is_packed(folder: Path) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from roofexp.archive import is_packed
 from roofexp.candidates import Wish
 from roofexp.counters.catalogue import LEVELS
 from roofexp.counters.told import counting_lines
@@ -50,6 +51,8 @@ def _count(options: argparse.Namespace) -> int:
     from roofexp.finish import draw
 
     folder: Path = options.folder
+    if is_packed(folder):
+        raise BadInputError(f"{folder} is published; allowed: the folder that was measured")
     if not read_points(folder):
         raise BadInputError(f"{folder}: no points; allowed: the folder of one sweep, e.g. outputs/gemm/<date_time>")
     find_ncu(options.ncu)

@@ -12,13 +12,12 @@ from typing import Any
 
 import msgspec
 
-from roofexp.archive import CONFIGS, POINTS, Kind, packed_table, read_configs, read_sweep_points, read_tables
+from roofexp.archive import CONFIGS, KINDS, POINTS, packed_table, read_configs, read_sweep_points, read_tables
 from roofexp.point import Point
 from roofexp.sweep import read_sweep, write_sweep
 
 KEPT = ("points.csv", "roofs.json", "reproduced.csv", "by_hand.csv", "faults.csv")
 FIGURES = ("*.png", "*.svg", "*.csv")
-KINDS: tuple[Kind, ...] = ("samples", "clocks", "counters")
 OF_ONE_MACHINE = ("tracking", "outputs", "gate")  # keys that say where things lie, and nothing about the measurement
 PLACES = tuple(
     f"{key}=" for key in ("outputs", "tracking.uri", "gate", "hydra.run.dir", "hydra.sweep.dir", "counters.ncu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roofexp.archive import is_packed
 from roofexp.errors import BadInputError
 from roofexp.sweep import read_sweep
 
@@ -35,6 +36,10 @@ def resumed(arguments: list[str]) -> list[str]:
     if not sweep:
         raise BadInputError(
             f"resume={folder}: no sweep.yaml there; name a folder like outputs/gemm/2026-01-31_12-00-00"
+        )
+    if is_packed(folder):
+        raise BadInputError(
+            f"resume={folder}: published, and stays as it is; python -m roofexp.reproduce {folder} measures it again"
         )
     if "arguments" not in sweep:
         raise BadInputError(

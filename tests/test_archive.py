@@ -19,6 +19,7 @@ from roofexp.archive import (
     read_sweep_points,
     read_tables,
 )
+from roofexp.count import main as count
 from roofexp.diagnose import main as diagnose
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
 from roofexp.finish import stored_configuration
@@ -27,7 +28,10 @@ from roofexp.point import Flag, write_point
 from roofexp.private_words import findings, first_private
 from roofexp.publish import main as publish
 from roofexp.report import write_report
+from roofexp.resume import resumed
 from roofexp.sweep import collect, read_roofs, read_sweep, write_sweep
+from roofexp.tracking.sweep_folder import read_sweep as read_folder
+from roofexp.tracking.sweep_folder import sweep_files
 from tests.counted_sweep import make_sweep
 
 COMMIT = {"git_commit": "0123456789abcdef", "git_dirty": False, "started": "2026-11-30T06:00:00+00:00"}
@@ -185,6 +189,22 @@ def test_every_text_file_is_searched(tmp_path: Path) -> None:
     (tmp_path / "figures/b.svg").write_text("<!-- /home/ada/plot.py -->")
     (tmp_path / "c.yaml").write_text("command: python -m roofexp\n")
     assert [line.split(":")[0] for line in findings(tmp_path)] == ["a.csv.xz", "figures/b.svg"]
+
+
+def test_a_published_sweep_is_neither_counted_nor_resumed(packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {file: file.read_bytes() for file in packed.rglob("*") if file.is_file()}
+    assert count([str(packed)]) == EXIT_BAD_INPUT
+    assert "is published; allowed: the folder that was measured" in capsys.readouterr().err
+    with pytest.raises(BadInputError, match=r"published, and stays as it is; python -m roofexp\.reproduce"):
+        resumed([f"resume={packed}"])
+    assert {file: file.read_bytes() for file in packed.rglob("*") if file.is_file()} == before
+
+
+def test_a_published_sweep_is_mirrored_from_its_packed_records(packed: Path) -> None:
+    found = read_folder(packed)
+    assert found.records == read_sweep_points(packed)
+    kept = {file.name for file, _ in sweep_files(packed)}
+    assert {"points.jsonl.xz", "configs.jsonl.xz", "samples.csv.xz", "clocks.csv.xz", "points.csv"} <= kept
 
 
 # ------------------------------------------------------------------------------------------------------- judged anew

@@ -18,6 +18,7 @@ import pytest
         (["precision=fp99"], ["precision=fp99", "fp64"]),
         (["fill=bogus"], ["fill", "normal, uniform, zeros"]),
         (["sise=3"], ["sise", "did you mean size"]),
+        (["placing.on_roof=9"], ["placing.on_roof=9", "at most 1"]),
         (["timing.buget_s=3"], ["timing.buget_s", "did you mean budget_s"]),
         (["+timing.buget_s=3"], ["timing.buget_s", "did you mean budget_s"]),
         (["size=8,16"], ["size=8,16", "add -m"]),

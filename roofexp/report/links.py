@@ -20,11 +20,6 @@ POINT_FILES = (
     ".hydra/overrides.yaml",
 )
 SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json")
-PACKED_FILES = (
-    archive.POINTS,
-    archive.CONFIGS,
-    *(archive.packed_table(kind) for kind in ("samples", "clocks", "counters")),
-)
 
 
 class Link(NamedTuple):
@@ -57,11 +52,11 @@ class Links:
         return self.packed() or self.named("points.csv")
 
     def packed(self) -> list[Link]:
-        return self.named(*PACKED_FILES)
+        return self.named(*archive.PACKED_FILES)
 
     def of_sweep(self) -> list[Link]:
         """Everything else that lies in the folder itself, so that nothing which was made goes unseen."""
-        known = [*SWEEP_FILES, *PACKED_FILES]
+        known = [*SWEEP_FILES, *archive.PACKED_FILES]
         others = [
             file.name for file in sorted(self.folder.iterdir()) if file.is_file() and not file.name.startswith(".")
         ]

@@ -10,11 +10,22 @@ from typing import Any
 
 import msgspec
 
+from roofexp.archive import PACKED_FILES, is_packed, read_sweep_points
 from roofexp.errors import BadInputError
 from roofexp.point import Point, read_point
 from roofexp.sweep import read_sweep as read_description
 
-SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json", "report.html", "gate.xml", "gate.md", "gate.yaml")
+PAGES = ("report.html", "gate.xml", "gate.md", "gate.yaml")
+SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json", *PAGES, *PACKED_FILES)
+    "sweep.yaml",
+    "points.csv",
+    "roofs.json",
+    "report.html",
+    "gate.xml",
+    "gate.md",
+    "gate.yaml",
+    *PACKED_FILES,
+)
 FIGURES = ("*.png", "*.svg", "*.csv")
 POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
     "point.json",
@@ -63,7 +74,10 @@ def read_sweep(folder: Path) -> SweepFolder:
 
 
 def _read_points(folder: Path) -> dict[int, tuple[Point, Path]]:
-    """A point that was measured again into another folder counts once: the newest record."""
+    """A point that was measured again into another folder counts once: the newest record. Those of a published sweep
+    have no folder of their own; its packed files are kept on the parent run."""
+    if is_packed(folder):
+        return {point.job: (point, folder / str(point.job)) for point in read_sweep_points(folder)}
     found: list[tuple[Point, Path]] = []
     for file in folder.glob("*/point.json"):
         try:
