@@ -17,15 +17,6 @@ from roofexp.sweep import read_sweep as read_description
 
 PAGES = ("report.html", "gate.xml", "gate.md", "gate.yaml")
 SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json", *PAGES, *PACKED_FILES)
-    "sweep.yaml",
-    "points.csv",
-    "roofs.json",
-    "report.html",
-    "gate.xml",
-    "gate.md",
-    "gate.yaml",
-    *PACKED_FILES,
-)
 FIGURES = ("*.png", "*.svg", "*.csv")
 POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
     "point.json",
