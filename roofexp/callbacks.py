@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
@@ -21,6 +22,9 @@ from roofexp.start import name_folder, prepare
 
 
 class SweepCallback(Callback):
+    def __init__(self) -> None:
+        self._last: JobReturn | None = None
+
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         self._start(config, Path(config.hydra.run.dir).parent, plain_run=True)
 
@@ -30,6 +34,15 @@ class SweepCallback(Callback):
             from roofexp.composition import share_compositions
 
             share_compositions()
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Launchers keep what every job returned: half a megabyte of configuration each. It is let go when the next job
+        starts, so that other callbacks still see it at the end of its own."""
+        if self._last is not None:
+            self._last.cfg = self._last.hydra_cfg = None
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        self._last = job_return
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         self._end()
