@@ -22,7 +22,7 @@ from tests.kernel_cases import CONF, kernel_yaml, precision_config
 
 FILES = {file.stem: file for file in sorted((CONF / "experiment").glob("*.yaml"))}
 GROUPS = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
-GPU_ONLY = {"soak_gemm", "faults"}  # a library, and code, that a CPU does not have
+GPU_ONLY = {"faults", "soak_gemm", "soak_gemv"}
 PICKED = ("case", "kernel")  # groups of many files: put together here, as Hydra does it in a fraction of a second each
 SMALL, LARGE_BYTES = 64, 10_000_000
 Settings = dict[str, Any]
