@@ -34,6 +34,7 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
         raise BadInputError(problem)
     parse_device(str(config.device))  # refused here once instead of at every point
     _check_clock(config)
+    _check_timing(config)
     _check_placing(config)
     for line in give_back():
         print(line)
@@ -142,6 +143,15 @@ def _check_clock(config: DictConfig) -> None:
             check_clock({**clock, **{name: float(value) for name, value in given.items()}})
         except ValueError:  # not a number: the types of the configuration refuse it
             continue
+
+
+def _check_timing(config: DictConfig) -> None:
+    """No length of time, number of samples or share is below zero; a soak and a point's limit take time."""
+    for name, value in config.timing.items():
+        least_is_zero = name not in ("seconds", "timeout_s")
+        if isinstance(value, (int, float)) and not (value > 0 or (least_is_zero and value == 0)):
+            allowed = "0 or more" if least_is_zero else "more than 0"
+            raise BadInputError(f"timing.{name}={value:g}: allowed: {allowed}")
 
 
 def _check_placing(config: DictConfig) -> None:
