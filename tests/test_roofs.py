@@ -14,6 +14,7 @@ from roofexp.machine import Machine, Roof
 from roofexp.measure import NOT_QUIET, Reply, Request
 from roofexp.point import Clock, Flag, Timing
 from roofexp.roofs import Benchmark, Outcome, RoofStore, assemble, plan
+from roofexp.roofs.store import _measured_here
 from roofexp.timing import TimingSettings
 from tests.test_timing import SETTINGS
 
@@ -152,7 +153,12 @@ def test_roofs_of_a_busy_machine_are_not_kept(tmp_path: Path) -> None:
     assert first.ensure("fp32", SETTINGS, runs, said.append) is not None
     assert any("measured while other programs ran" in line for line in said)
     assert ensure(first, "fp32") == []  # the sweep that measured them goes on with them
+    # also when it comes back to this device from another: both precisions are there, none was measured twice
+    assert ensure(store(tmp_path), "fp64") == ["fma fp64"]
+    assert {roof.name for roof in store(tmp_path).set.roofs} == {"fp32 fma", "fp64 fma", "launch"}
+    _measured_here.clear()  # the next sweep
     assert len(ensure(store(tmp_path), "fp32")) == 2
+    _measured_here.clear()
     assert ensure(store(tmp_path), "fp32") == []
 
 

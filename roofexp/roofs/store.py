@@ -32,6 +32,7 @@ from roofexp.timing import TimingSettings
 Run = Callable[[Request], Reply]
 Announce = Callable[[str], None]
 NOT_IDENTIFYING = ("policy",)  # keys of the configuration that change no measured number
+_measured_here: set[Path] = set()  # files written by this process: disturbed or not, a sweep measures its roofs once
 
 
 class RoofStore:
@@ -170,6 +171,7 @@ class RoofStore:
             measured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
         self.keep([*self.set.roofs, *roofs])
+        _measured_here.add(self._file.resolve())
 
     def _run(self, benchmark: Benchmark, timing: TimingSettings, run: Run) -> Outcome:
         start = time.monotonic()
@@ -221,7 +223,8 @@ class RoofStore:
         stored = read_stored(self._file)
         if stored is None or stored.code_version != self._version:
             return None
-        if stored.disturbed and self._config["policy"] == "measure":
+        stale = stored.disturbed and self._file.resolve() not in _measured_here
+        if stale and self._config["policy"] == "measure":
             return None
         self.saved_s = stored.seconds
         return stored
