@@ -91,8 +91,8 @@ def energy_facts(
 ) -> Facts:
     """Mean power by the energy counter, and the energy of one launch with what the device draws between launches.
 
-    Nothing where the timed part is too short for the counter, and no energy of a launch where flushes between the
-    launches took a share of it that is not theirs.
+    Nothing where the timed part is too short for the counter. No energy of a launch where flushes or the gaps between
+    samples took a share of it that is not the launches'; pauses that were asked for are part of it.
     """
     from_s = samples.settled_from_s or 0.0
     power_w = counter_power_w(rows, from_s, period_s, stepped=counter == NVML)
@@ -103,13 +103,14 @@ def energy_facts(
     # of a soak the settled part's launches, at the mean power of that part
     times = [t for at_s, t in zip(samples.at_s, samples.time_s, strict=True) if at_s >= from_s]
     launch_s = sum(times) / len(times)
-    if not cold:
+    if not cold and (period_s or share >= MOSTLY_TIMED):
         pauses = ", pauses included" if period_s and samples.busy_s < PAUSED * samples.passed_s else ""
         source = f"{counter}, all of the time{pauses}"
-        facts |= {"energy_per_launch_j": power_w * launch_s / share, "energy_source": source}
-    elif share >= MOSTLY_TIMED and not period_s:
-        facts |= {"energy_per_launch_j": power_w * launch_s, "energy_source": f"{counter}, the share of the launches"}
-    return facts
+        return facts | {"energy_per_launch_j": power_w * launch_s / share, "energy_source": source}
+    if share >= MOSTLY_TIMED and not period_s:
+        source = f"{counter}, the share of the launches"
+        return facts | {"energy_per_launch_j": power_w * launch_s, "energy_source": source}
+    return facts | {"energy_source": f"none: launches filled {share:.0%} of the time (clock=duty clock.duty=1 fills it)"}
 
 
 def counter_power_w(
