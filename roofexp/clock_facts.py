@@ -110,7 +110,7 @@ def energy_facts(
     if share >= MOSTLY_TIMED and not period_s:
         source = f"{counter}, the share of the launches"
         return facts | {"energy_per_launch_j": power_w * launch_s, "energy_source": source}
-    return facts | {"energy_source": f"none: launches filled {share:.0%} of the time (clock=duty clock.duty=1 fills it)"}
+    return facts | {"energy_source": f"none: launches filled {share:.0%} of the time (clock.duty=1 fills it)"}
 
 
 def counter_power_w(

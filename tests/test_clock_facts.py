@@ -73,7 +73,7 @@ def test_too_short_a_part_and_flushes_between_launches_give_no_energy() -> None:
     assert mostly.extra["energy_per_launch_j"] == pytest.approx(500 * 0.095, rel=0.01)
     assert "share" in str(mostly.extra["energy_source"])
     gaps, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 1, 250, 1.0), cold=False)
-    assert "energy_per_launch_j" not in gaps.extra  # a host that takes three times as long as the launch: 2 J and not 0.5
+    assert "energy_per_launch_j" not in gaps.extra  # the host takes three times as long: 2 J, not 0.5
     assert "25%" in str(gaps.extra["energy_source"])
 
 
