@@ -35,7 +35,8 @@ STREAM: dict[str, Any] = {
     "device": "cuda", "basis": "counters", "bound": "on the bandwidth roof", "cause": "93% of the dram roof",
     "roof": "dram", "precision": "fp32", "precision_bits": 32, "traffic_level": "dram", "time_s": 120e-6,
     "floor_s": 2e-6, "floors": 60.0, "launch_share": 1 / 60, "launches": 1, "working": 1 - 1 / 60, "fraction": 0.93,
-    "compute_fraction": 0.02, "saving": 0.07, "ideal_floors": 56.0, "clock_share": 0.99, "throttled": 0.0, "units": 132,
+    "compute_fraction": 0.02, "saving": 0.07, "ideal_floors": 56.0, "clock_share": 0.99, "throttled": 0.0,
+    "clock_cost": "", "units": 132,
     "working_set_bytes": 5e8, "dram_fraction": 0.93, "dram_mix_fraction": 0.99,
     "dram_write_share": 0.5, "dram_mix_share": 0.94,
     "l2_fraction": 0.5, "l1_fraction": 0.13, "shared_fraction": 0.0,
@@ -50,13 +51,14 @@ STREAM: dict[str, Any] = {
     "instructions": 1e7, "threads_per_instruction": 32.0, "threads_on_per_instruction": 31.9, "integer_share": 0.3,
     "conversion_share": 0.0, "sectors_per_load": 16.0, "sectors_per_store": 16.0, "load_bytes_per_sector": 32.0,
     "store_bytes_per_sector": 32.0, "load_waste": 0.0, "store_waste": 0.0, "straddle_waste": 0.0,
+    "load_waste_cost": 0.0, "store_waste_cost": 0.0, "straddle_waste_cost": 0.0,
     "coalesced": 1.0, "conflict_share": 0.0,
     "local_share": 0.0, "local_bytes": 0.0, "atomic_operations": 0.0, "atomic_busy": 0.0, "warp_cycles": 100.0,
     "main_stall": "long scoreboard", "main_stall_share": 0.9, "on_roof": 0.85, "far_below": 0.3, "near_floor": 3.0,
     "above_roof": 1.02, **dict.fromkeys((f"stall_{r}" for r in (
         "barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle",
         "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction", "not_selected", "short_scoreboard",
-        "sleeping", "tex_throttle", "wait")), 0.005), "stall_long_scoreboard": 0.9,
+        "sleeping", "tex_throttle", "wait")), 0.005), "stall_long_scoreboard": 0.9, "stall_latency": 0.91,
 }  # fmt: skip
 SLOW = {
     "fraction": 0.2,
@@ -77,7 +79,7 @@ TIME_FACTS = set(list(STREAM)[: list(STREAM).index("l2_fraction")]) | {
 
 
 def waits_for(reason: str) -> dict[str, Any]:
-    return {**SLOW, "stall_long_scoreboard": 0.2, f"stall_{reason}": 0.6, "main_stall": reason}
+    return {**SLOW, "stall_long_scoreboard": 0.2, "stall_latency": 0.2, f"stall_{reason}": 0.6, "main_stall": reason}
 
 
 FAULTS: dict[str, dict[str, Any]] = {
@@ -91,23 +93,29 @@ FAULTS: dict[str, dict[str, Any]] = {
     "launch floor": {**SLOW, "floors": 1.2, "launch_share": 1 / 1.2, "working": 1 - 1 / 1.2, "grid_blocks": 16},
     "many launches": {**SLOW, "launches": 16, "launch_share": 0.5, "working": 0.5, "saving": 0.6},
     "too little work": {**SLOW, **TIMED, "floors": 5.0, "ideal_floors": 1.0},
+    "short launch": {**SLOW, "floors": 9.0, "launch_share": 1 / 9, "working": 8 / 9, "waves": 0.97, "sm_idle": 0.2,
+                     "grid_blocks": 128, "stall_long_scoreboard": 0.1, "stall_latency": 0.2},
     "too few blocks": {**SLOW, "grid_blocks": 66, "waves": 0.1, "sm_idle": 0.5, "occupancy_pct": 50.0, "idle": 0.45},
     "tail wave": {**SLOW, "waves": 1.008, "tail_share": 0.496, "sm_idle": 0.49, "idle": 0.45, "grid_blocks": 133},
     "uneven work": {**SLOW, "sm_idle": 0.6, "idle": 0.6},
     "few warps": {**SLOW, "waves": 0.06, "occupancy_pct": 6.0, "grid_blocks": 132},
     "uncoalesced loads": {**SLOW, "load_bytes_per_sector": 4.0, "sectors_per_load": 32.0, "load_waste": 0.78,
+                          "load_waste_cost": 0.7,
                           "coalesced": 0.0, "memory_busy": 0.9, "dram_ratio": 4.5, "dram_fraction": 0.9,
                           "dram_mix_fraction": 0.9},
     "uncoalesced stores": {**SLOW, "store_bytes_per_sector": 4.0, "sectors_per_store": 32.0, "store_waste": 0.78,
+                           "store_waste_cost": 0.7,
                            "coalesced": 0.0, "memory_busy": 0.9},
     "misaligned access": {"saving": 0.4, "load_bytes_per_sector": 21.3, "sectors_per_load": 6.0, "load_waste": 0.32,
-                          "straddle_waste": 0.32,
+                          "straddle_waste": 0.32, "straddle_waste_cost": 0.3,
                           "coalesced": 0.0, "dram_ratio": 1.5},
     "extra DRAM traffic": {"dram_ratio": 1.67, "saving": 0.45},
     "bank conflicts": {**SLOW, "conflict_share": 0.9, "conflict_ways": 10.0, "l1_data_pct": 95.0,
                        "shared_fraction": 0.95, "busy": 0.95, "idle": 0.05},
     "spills": {**SLOW, "local_share": 0.8, "local_bytes": 1e9},
     "divergence": {**SLOW, "threads_per_instruction": 8.0, "busy": 0.95, "idle": 0.05, "fma_pipe_pct": 95.0},
+    "between matrix products": {**SLOW, "tensor_share": 0.99, "tensor_pipe_pct": 65.0, "xu_pipe_pct": 34.0,
+                                "busy": 0.65, "idle": 0.35, "stall_barrier": 0.35, "stall_long_scoreboard": 0.14},
     "padded tiles": {**SLOW, "issued_ratio": 8.0, "tensor_share": 1.0, "tensor_pipe_pct": 60.0, "idle": 0.3},
     "fp64 by accident": {**SLOW, "fp64_pipe_pct": 30.0, "xu_pipe_pct": 90.0, "conversion_share": 1.0, "idle": 0.1},
     "conversions": {**SLOW, "xu_pipe_pct": 90.0, "conversion_share": 1.0, "idle": 0.1},
@@ -138,7 +146,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "dispatcher": waits_for("dispatch_stall"),
     "stores at the end": waits_for("drain"),
     "warpgroup products": waits_for("gmma"),
-    "throttled clock": {"throttled": 1.0, "clock_share": 0.72, "compute_fraction": 0.97, "dram_fraction": 0.1,
+    "throttled clock": {"throttled": 1.0, "clock_share": 0.72, "compute_fraction": 0.75, "dram_fraction": 0.1,
                         "dram_mix_fraction": 0.1},
     "below the bandwidth roof": {**SLOW, **TIMED, "bound": "bandwidth-bound", "fraction": 0.6, "dram_fraction": 0.6,
                                  "dram_mix_fraction": 0.6},

@@ -1,6 +1,7 @@
-"""``experiment=faults`` as a GPU left it: points with their counters, and the roofs that they were judged under.
+"""Experiments as a GPU left them: points with their counters, and the roofs that they were judged under.
 
-``python -m tests.recorded_faults FOLDER`` packs a folder of the experiment in its place.
+``python -m tests.recorded_faults FOLDER [NAME]`` packs a folder of the experiment in its place; NAME is ``faults``
+unless said, or ``llm_kernels``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from roofexp.counters.verdict import placing_settings
+from roofexp.diagnose import judged
 from roofexp.machine import RoofSet
 from roofexp.point import Point, read_points
 from roofexp.sweep import read_roofs
 from tests.ncu_text import DATA
-
-FILE = DATA.parent / "h200_faults.json.xz"
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -25,8 +26,18 @@ class Recorded(msgspec.Struct, frozen=True):
     points: list[Point]
 
 
-def recorded_faults() -> Recorded:
-    return msgspec.json.decode(lzma.decompress(FILE.read_bytes()), type=Recorded)
+def file_of(name: str) -> Path:
+    return DATA.parent / f"h200_{name}.json.xz"
+
+
+def recorded(name: str) -> Recorded:
+    return msgspec.json.decode(lzma.decompress(file_of(name).read_bytes()), type=Recorded)
+
+
+def judged_anew(name: str) -> list[Point]:
+    """The recorded points under the program's own thresholds and rules."""
+    found = recorded(name)
+    return [judged(point, [found.roofs], placing_settings()) for point in found.points]
 
 
 def pack(folder: Path) -> bytes:
@@ -39,4 +50,4 @@ def pack(folder: Path) -> bytes:
 
 
 if __name__ == "__main__":
-    FILE.write_bytes(pack(Path(sys.argv[1])))
+    file_of(sys.argv[2] if len(sys.argv) > 2 else "faults").write_bytes(pack(Path(sys.argv[1])))

@@ -8,7 +8,7 @@ from ncu_text import DATA
 from roofexp.counters.counts import Counts, derive
 from roofexp.counters.report import read_report_file
 from roofexp.counters.tensor import parse_tensor_name
-from tests.recorded_faults import recorded_faults
+from tests.recorded_faults import recorded
 
 INST = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 DRAM, TIME = "dram__bytes.sum", "gpu__time_duration.sum"
@@ -92,7 +92,7 @@ def test_half_instructions_on_the_tensor_pipe_are_not_tensor_work() -> None:
 
 def test_no_tensor_work_is_suspected_of_a_trace_of_activity() -> None:
     """Kernels without any tensor instruction, as an H200 counted them."""
-    activity = {p.kernel: p.counted.facts["tensor_pipe_pct"] for p in recorded_faults().points if p.counted}
+    activity = {p.kernel: p.counted.facts["tensor_pipe_pct"] for p in recorded("faults").points if p.counted}
     for kernel in ("wave_healthy", "divergence_healthy", "special_functions"):
         values = {f"{TENSOR}src_tf32_dst_fp32.sum": 0.0, ACTIVE: activity[kernel]} | instructions(ffma=1_000_000)
         assert derive(values, "9.0").flops == 2_000_000, kernel

@@ -11,8 +11,9 @@ from roofexp.diagnosis import judge, read_rules
 from roofexp.diagnosis.diagnose import diagnosed, say
 from roofexp.diagnosis.facts import vocabulary
 from roofexp.diagnosis.rules import OWN
+from roofexp.diagnosis.sectors import sector_facts
 from roofexp.errors import BadInputError
-from roofexp.point import Point
+from roofexp.point import Counted, Point
 from tests.counted_sweep import make_sweep, points_of
 from tests.diagnosis_cases import FAULTS, H200, OWN_RULE, SETTINGS, STREAM, facts, rules_file, timed_at
 
@@ -73,11 +74,62 @@ def test_causes_are_ordered_by_what_they_cost() -> None:
 
 def test_a_small_cause_is_no_verdict_on_a_roof_and_is_listed() -> None:
     found = judge(facts({"saving": 0.12, "load_bytes_per_sector": 25.6, "load_waste": 0.1, "straddle_waste": 0.1,
+                        "straddle_waste_cost": 0.09,
                         "sectors_per_load": 5.0}),
                   read_rules())  # fmt: skip
     assert found is not None
     assert found.verdict.name == "on the DRAM roof"
     assert [cause.name for cause in found.others] == ["misaligned access"]
+
+
+def test_arithmetic_is_named_where_several_roofs_are_reached() -> None:
+    found = judge(facts({"compute_fraction": 0.9, "shared_fraction": 0.96, "dram_mix_fraction": 0.2}), read_rules())
+    assert found is not None
+    assert (found.verdict.name, [cause.name for cause in found.others]) == (
+        "on the compute roof",
+        ["on the shared memory roof"],
+    )
+
+
+def test_a_clock_held_back_is_no_fault_of_a_kernel_on_its_roof() -> None:
+    changes = {"compute_fraction": 0.93, "dram_mix_fraction": 0.2, "throttled": 1.0, "clock_share": 0.68}
+    found = judge(facts({**changes, "clock_cost": ", 68 % of the highest"}), read_rules())
+    assert found is not None
+    assert found.verdict.name == "on the compute roof"
+    assert found.verdict.message == "93 % of the fp32 roof at the clock held, 68 % of the highest"
+    assert [cause.name for cause in found.others] == ["throttled clock"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"tensor_share": 0.99}, {"idle": 0.1}, {"stall_latency": 0.2}, {"occupancy_possible_pct": 75.0}]
+)
+def test_few_warps_are_a_cause_only_where_more_would_help(change: dict[str, float]) -> None:
+    found = judge(facts({**FAULTS["registers limit occupancy"], **change}), read_rules())
+    assert found is not None
+    assert "registers limit occupancy" not in [cause.name for cause in (found.verdict, *found.others)]
+
+
+def sector_counts(l2_bytes: float, bytes_used: float) -> Counted:
+    """1000 sectors loaded, 8 for each load of a warp."""
+    known = {"load_sectors": 1000.0, "store_sectors": 0.0, "load_bytes_per_sector": bytes_used,
+             "kernel_l1_bytes": 32000.0}  # fmt: skip
+    return Counted(level="diagnosis", l2_bytes=l2_bytes, dram_bytes=l2_bytes, sectors_per_load=8.0, facts=known)
+
+
+@pytest.mark.parametrize(
+    ("l2_bytes", "bytes_used", "busy", "cost"),
+    [
+        (32000, 16.0, {"l1": 0.3, "l2": 0.9, "dram": 0.9}, 0.45),  # half of what L2 and DRAM move is not used
+        (16000, 16.0, {"l1": 0.3, "l2": 0.9, "dram": 0.9}, 0.0),  # the other half is used by the next load, from L1
+        (16000, 16.0, {"l1": 0.9, "l2": 0.9, "dram": 0.9}, 0.45),  # which costs where L1 is busy
+        (32000, 0.0, {"l1": 0.9, "l2": 0.9, "dram": 0.9}, None),  # asynchronous copies: bytes used are not known
+    ],
+)
+def test_sectors_in_vain_cost_time_where_they_are_moved(
+    l2_bytes: float, bytes_used: float, busy: dict[str, float | None], cost: float | None
+) -> None:
+    found = sector_facts(sector_counts(l2_bytes, bytes_used), 4.0, 8000.0, busy)
+    assert found["load_waste_cost"] == (None if cost is None else pytest.approx(cost))
 
 
 # --------------------------------------------------------------------------------------------- rules that a user writes

@@ -11,7 +11,6 @@ import pytest
 from roofexp import diagnose as command
 from roofexp.counters.counted import counted_point
 from roofexp.counters.join import join
-from roofexp.counters.verdict import placing_settings
 from roofexp.diagnosis import read_rules
 from roofexp.diagnosis.columns import verdict_columns
 from roofexp.diagnosis.expected import count_right, expectation_table, write_expectations
@@ -24,7 +23,7 @@ from tests.counting_facts import CASES, read_gathered
 from tests.diagnosis_cases import H200, OWN_RULE, SETTINGS, rules_file, timed_at
 from tests.kernel_cases import CONF, build
 from tests.ncu_text import DATA
-from tests.recorded_faults import recorded_faults
+from tests.recorded_faults import judged_anew
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +111,7 @@ def test_facts_of_a_counted_point(timed: Point) -> None:
     found = facts_of(join(timed, counted, H200, SETTINGS), H200, SETTINGS)
     assert found["load_waste"] == pytest.approx(0.8 * 0.75)
     assert found["store_waste"] == 0
+    assert "load_waste_cost" in found
     assert found["coalesced"] == 0
     assert found["conflict_share"] == pytest.approx(0.5)  # by bytes, which is less than by ncu's count of conflicts
     assert found["conflict_ways"] == pytest.approx(2)
@@ -198,17 +198,49 @@ def test_the_least_time_of_a_row_without_compulsory_bytes_is_not_known(timed: Po
 
 
 def test_every_planted_fault_is_found_in_the_counters_of_an_h200() -> None:
-    recorded = recorded_faults()
-    points = [command.judged(point, [recorded.roofs], placing_settings()) for point in recorded.points]
-    planted = [point for point in points if point.expect != "healthy"]
-    assert len({point.expect for point in planted}) >= 15
-    assert [(point.kernel, point.diagnosis) for point in planted if not point.as_expected] == []
-    twins = {point.kernel: point for point in points if point.expect == "healthy"}
-    doubted = [point for point in twins.values() if not point.as_expected]
-    assert len(doubted) <= len(twins) // 2
-    for point in doubted:  # short of a roof, and no fault is seen that is not there
-        assert point.diagnosis is not None
-        assert point.diagnosis.verdict.score <= 0.35, point.kernel
+    points = judged_anew("faults")
+    assert len(points) == 38
+    assert len({point.expect for point in points}) >= 16
+    assert [(point.kernel, point.diagnosis) for point in points if not point.as_expected] == []
+
+
+LIBRARY = {
+    ("copy", "fp32"): "on the DRAM roof",
+    ("vadd", "fp32"): "on the DRAM roof",
+    ("transpose_padded", "fp32"): "memory latency",
+    ("gemv", "bf16"): "registers limit occupancy",
+    ("softmax_block", "bf16"): "other instructions",
+    ("softmax_online", "bf16"): "other instructions",
+    ("rmsnorm_torch", "bf16"): "memory latency",
+    ("layernorm_torch", "bf16"): "other instructions",
+    ("silu_mul_eager", "bf16"): "extra DRAM traffic",
+    ("silu_mul", "bf16"): "on the DRAM roof",
+    ("sdpa_prefill", "bf16"): "between matrix products",
+    ("sdpa_decode", "bf16"): "on the DRAM roof",
+    ("gemm", "fp32"): "other instructions",
+    ("gemm", "fp64"): "on the compute roof",
+}
+PRODUCTS = {256: "launch floor", 512: "launch floor", 1024: "launch floor", 2048: "short launch",
+            4096: "on the compute roof", 8192: "on the compute roof"}  # fmt: skip
+
+
+def test_library_kernels_get_the_verdicts_of_an_expert() -> None:
+    points = judged_anew("llm_kernels")
+    found = {(point.kernel, point.size, point.precision): point.diagnosis for point in points}
+    assert len(found) == len(LIBRARY) + len(PRODUCTS)
+    for (kernel, size, precision), diagnosis in found.items():
+        assert diagnosis is not None
+        wanted = PRODUCTS[size] if kernel == "gemm_torch" else LIBRARY[kernel, precision]
+        assert diagnosis.verdict.name == wanted, (kernel, size)
+        causes = [cause.name for cause in (diagnosis.verdict, *diagnosis.others)]
+        if kernel in ("gemm_torch", "sdpa_prefill", "sdpa_decode"):  # tensor cores need few warps
+            assert not [name for name in causes if "occupancy" in name]
+        if kernel in ("sdpa_decode", "gemm", "rmsnorm_torch"):  # no byte of DRAM or L2 is moved in vain
+            assert diagnosis.verdict.name != "misaligned access"
+            assert "uncoalesced loads" not in causes or kernel == "rmsnorm_torch"
+    large = found["gemm_torch", 8192, "bf16"]
+    assert large is not None
+    assert "on the shared memory roof" in [cause.name for cause in large.others]
 
 
 def faults() -> list[str]:

@@ -38,10 +38,16 @@ def diagnosed(point: Point, roofs: RoofSet | None, settings: PlacingSettings) ->
 def judge(facts: Facts, rules: Rules) -> Diagnosis | None:
     """The verdict on what is known, under ``rules``; None where no rule applies."""
     fallbacks = {rule.name for rule in rules.rules if rule.fallback}
+    beside = {rule.name for rule in rules.rules if rule.beside}
+    binding = {rule.name for rule in rules.rules if rule.binds is not None and _holds(rule.binds, facts, rule)}
     found = [cause for rule in rules.rules if (cause := apply(rule, facts)) is not None]
     causes = sorted((cause for cause in found if not cause.healthy), key=_by_score)
-    reached = sorted((cause for cause in found if cause.healthy), key=_by_score)
-    worth = bool(causes) and causes[0].score >= rules.worth
+    reached = sorted(
+        (cause for cause in found if cause.healthy), key=lambda cause: (cause.name not in binding, -cause.score)
+    )
+    worth = any(cause.score >= rules.worth for cause in causes if cause.name not in beside)
+    if reached:
+        causes.sort(key=lambda cause: (cause.name in beside, -cause.score))
     ordered = [*causes, *reached] if worth or not reached else [*reached, *causes]
     if not ordered:
         return None
@@ -84,6 +90,14 @@ def _value(formula: Formula, facts: Facts, rule: Rule) -> Any:
 
 def _is_number(name: str, facts: Facts) -> bool:
     return isinstance(facts.get(name), (int, float))
+
+
+def _holds(condition: str, facts: Facts, rule: Rule) -> bool:
+    """A fact that is not known makes it false."""
+    try:
+        return names_in(condition) <= set(facts) and bool(_value(condition, facts, rule))
+    except (BadInputError, TypeError, ValueError):
+        return False
 
 
 def _evidence(item: EvidenceRule, facts: Facts, rule: Rule) -> Evidence:

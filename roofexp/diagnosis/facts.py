@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 
 from roofexp.diagnosis.mixes import mix_facts
+from roofexp.diagnosis.sectors import sector_facts
 from roofexp.machine import RoofSet
 from roofexp.point import Counted, Point
 from roofexp.roofline import PlacingSettings, least_time_s, model_traffic
+from roofexp.units import percent
 
 Facts = dict[str, float | str]
 
 LEVELS = ("dram", "l3", "l2", "l1", "shared")
 PRECISION_BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8}
-SECTOR_BYTES, WAVEFRONT_BYTES, WARP = 32, 128, 32
-WASTED = 0.1  # part of all sectors that is worth a word
-STRADDLING = 16  # bytes used of a sector from which on accesses are side by side and begin off its border
-WIDEST_SECTORS = 16.5  # 32 threads with 16 bytes each touch 16
+WAVEFRONT_BYTES = 128
+LATENCIES = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")  # what other warps can fill
 PIPES = ("fma", "alu", "fp64", "tensor", "xu", "lsu", "tex")
 
 
@@ -63,10 +63,11 @@ def facts_of(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> 
         found |= _work(point, counted)
         found |= _launch(counted)
         found |= _without_conflicts(found, counted)
-        found |= _memory(counted, PRECISION_BITS.get(point.precision, 32) / 8)
+        found |= _memory(counted)
         found |= _instructions(counted)
         found |= _stalls(counted)
-        found |= _use(counted, found)
+        found |= _use(found)
+        found |= _sectors(point, counted, found)
     found |= mix_facts(found.get("dram_fraction"), point, roofs.bandwidth("dram") if roofs else None, counted)
     return {key: value for key, value in found.items() if _is_known(value)}  # type: ignore[misc]
 
@@ -101,6 +102,7 @@ def _timed(point: Point, roofs: RoofSet | None, counted: Counted | None) -> dict
     launches = sum(kernel.launches for kernel in counted.kernels) if counted and counted.kernels else 1
     clock_hz = point.clock.compute_hz if point.clock else None
     least_s = _least_s(point, roofs, clock_hz)
+    clock_share = clock_hz / machine.nominal_hz if machine and machine.nominal_hz and clock_hz else None
     return {
         "time_s": time_s,
         "floor_s": floor_s,
@@ -111,9 +113,17 @@ def _timed(point: Point, roofs: RoofSet | None, counted: Counted | None) -> dict
         "saving": max(0.0, 1 - least_s / time_s) if least_s is not None else None,
         "ideal_floors": least_s / floor_s if least_s is not None and floor_s else None,
         "units": machine.units if machine else None,
-        "clock_share": clock_hz / machine.nominal_hz if machine and machine.nominal_hz and clock_hz else None,
+        "clock_share": clock_share,
+        "clock_cost": _clock_cost(point, clock_share),
         **(_level_fractions(counted, roofs, clock_hz, time_s) if counted and roofs else {}),
     }
+
+
+def _clock_cost(point: Point, clock_share: float | None) -> str:
+    """What the clock adds to a sentence about arithmetic; empty where it was not held back."""
+    if clock_share is None or clock_share >= 0.95 or not any(flag.name == "throttled" for flag in point.flags):
+        return ""
+    return f", {percent(clock_share)} of the highest: power or heat takes the rest"
 
 
 def _least_s(point: Point, roofs: RoofSet | None, clock_hz: float | None) -> float | None:
@@ -143,10 +153,10 @@ def _work(point: Point, counted: Counted) -> dict[str, Any]:
     """Issued against useful work."""
     known = {kind: flops for kind, flops in counted.flops_by_type.items() if flops}
     total, compulsory = sum(known.values()), point.work.dram_bytes if point.work else 0
-    cold = point.cache_state == "cold"
+    tensor, cold = sum(flops for kind, flops in known.items() if "_tensor" in kind), point.cache_state == "cold"
     return {
         "issued_ratio": counted.flops_ratio,
-        "tensor_share": sum(flops for kind, flops in known.items() if "_tensor" in kind) / total if total else None,
+        "tensor_share": tensor / total if total else 0.0 if counted.flops == 0 else None,
         "dram_ratio": counted.dram_bytes / compulsory if cold and compulsory and counted.dram_bytes else None,
     }
 
@@ -169,27 +179,14 @@ def _launch(counted: Counted) -> dict[str, Any]:
     }
 
 
-def _memory(counted: Counted, itemsize: float) -> dict[str, Any]:
+def _memory(counted: Counted) -> dict[str, Any]:
     facts = counted.facts
-    loads, stores = facts.get("load_sectors"), facts.get("store_sectors")
     local = _sum(facts.get("local_load_bytes"), facts.get("local_store_bytes"))
     atomics = _sum(facts.get("atomic_requests"), facts.get("reduction_requests"))
-    touched, l1_bytes = _sum(loads, stores), facts.get("kernel_l1_bytes")
-    load_bytes = _bytes_used(facts.get("load_bytes_per_sector"), counted.sectors_per_load, itemsize)
-    store_bytes = _bytes_used(facts.get("store_bytes_per_sector"), counted.sectors_per_store, itemsize)
-    load_waste, store_waste = _waste(loads, load_bytes, touched), _waste(stores, store_bytes, touched)
-    straddling = [(load_bytes, load_waste), (store_bytes, store_waste)]
+    l1_bytes = facts.get("kernel_l1_bytes")
     return {
         **{name: facts.get(name) for name in ("l1_pct", "l2_pct", "l1_data_pct", "l1_hit_pct", "l2_hit_pct")},
         "dram_pct": counted.sol_dram_pct,
-        "sectors_per_load": counted.sectors_per_load,
-        "sectors_per_store": counted.sectors_per_store,
-        "load_bytes_per_sector": load_bytes if loads else None,
-        "store_bytes_per_sector": store_bytes if stores else None,
-        "load_waste": load_waste,
-        "store_waste": store_waste,
-        "straddle_waste": sum(waste or 0.0 for used, waste in straddling if used is not None and used >= STRADDLING),
-        "coalesced": float((load_waste or 0.0) + (store_waste or 0.0) < WASTED),
         **_conflicts(facts),
         "local_bytes": local,
         "local_share": min(1.0, local / l1_bytes) if local is not None and l1_bytes else None,
@@ -198,21 +195,9 @@ def _memory(counted: Counted, itemsize: float) -> dict[str, Any]:
     }
 
 
-def _bytes_used(counted: float | None, sectors: float | None, itemsize: float) -> float | None:
-    """Bytes asked for of each sector. Where they were not counted: more sectors than the widest access needs mean that
-    each thread had one of its own, of which it took an element."""
-    if counted is not None or sectors is None or sectors <= WIDEST_SECTORS:
-        return counted
-    return min(float(SECTOR_BYTES), WARP * itemsize / sectors)
-
-
-def _waste(sectors: float | None, bytes_used: float | None, all_sectors: float | None) -> float | None:
-    """Sectors that carried nothing asked for, as a part of all sectors touched."""
-    if sectors is None or not all_sectors:
-        return None
-    if not sectors:
-        return 0.0
-    return None if bytes_used is None else sectors / all_sectors * max(0.0, 1 - bytes_used / SECTOR_BYTES)
+def _sectors(point: Point, counted: Counted, found: dict[str, Any]) -> dict[str, Any]:
+    compulsory = float(point.work.dram_bytes) if point.work else 0.0
+    return sector_facts(counted, PRECISION_BITS.get(point.precision, 32) / 8, compulsory, _levels_busy(found))
 
 
 def _conflicts(facts: dict[str, float]) -> dict[str, Any]:
@@ -260,15 +245,20 @@ def _stalls(counted: Counted) -> dict[str, Any]:
     main = max(cycles, key=lambda reason: cycles[reason])
     return {
         **{f"stall_{reason}": value / total for reason, value in cycles.items()},
+        "stall_latency": sum(cycles.get(reason, 0.0) for reason in LATENCIES) / total,
         "main_stall": main.replace("_", " "),
         "main_stall_share": cycles[main] / total,
         "warp_cycles": sum(counted.stalls.values()),
     }
 
 
-def _use(counted: Counted, found: dict[str, Any]) -> dict[str, Any]:
+def _levels_busy(found: dict[str, Any]) -> dict[str, float | None]:
+    return {level: _most(found.get(f"{level}_pct"), found.get(f"{level}_fraction")) for level in ("dram", "l2", "l1")}
+
+
+def _use(found: dict[str, Any]) -> dict[str, Any]:
     """The busiest unit: what is idle beside it, no unit keeps from working."""
-    memory = {level: _most(found.get(f"{level}_pct"), found.get(f"{level}_fraction")) for level in ("dram", "l2", "l1")}
+    memory = _levels_busy(found)
     data = _most(found.get("l1_data_pct"), found.get("shared_fraction"))
     rest = {f"{pipe} pipe": _most(found.get(f"{pipe}_pipe_pct"), None) for pipe in PIPES}
     rest |= {"issue slots": _most(found.get("issue_pct"), None), "compute": _most(None, found.get("compute_fraction"))}

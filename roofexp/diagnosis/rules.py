@@ -36,6 +36,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     next_move: str
     healthy: bool = False
     fallback: bool = False
+    binds: str | None = None
+    beside: bool = False
     needs: list[str] = []
     evidence: list[EvidenceRule] = []
 
@@ -45,7 +47,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         thresholds = {
             f"evidence.{item.fact}.threshold": item.threshold for item in self.evidence if item.threshold is not None
         }
-        return {**{f"when[{i}]": text for i, text in enumerate(self.when)}, "score": self.score, **thresholds}
+        binds = {} if self.binds is None else {"binds": self.binds}
+        return {**{f"when[{i}]": text for i, text in enumerate(self.when)}, "score": self.score, **binds, **thresholds}
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
