@@ -11,7 +11,7 @@ WASTED = 0.1  # part of all sectors that is worth a word
 STRADDLING = 16  # bytes used of a sector above which accesses are side by side and begin off its border
 WIDEST_SECTORS = 16.5  # 32 threads with 16 bytes each touch 16
 LEVELS = ("l1", "l2", "dram")
-FREE, FULL = 0.4, 0.8  # a unit at work for less of the time binds nothing; from FULL on it binds
+FREE, FULL = 0.5, 0.8  # a level at work for less of the time binds nothing; from FULL on it binds
 
 
 def sector_facts(counted: Counted, itemsize: float, compulsory: float, busy: dict[str, float | None]) -> dict[str, Any]:
