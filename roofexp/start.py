@@ -38,7 +38,7 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     _check_placing(config)
     for line in give_back():
         print(line)
-    _check_counters(config)
+    without_counters = _check_counters(config)
     _check_rules(config)
     gate = _read_gate(config)
     _make_writable(folder)
@@ -46,6 +46,8 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     (folder / STOP_MARK).unlink(missing_ok=True)
     (folder / NO_COUNTERS_MARK).unlink(missing_ok=True)
     _open_named_device(config)
+    if without_counters:  # told of a sweep that goes on, not of one whose device is refused
+        print(without_counters)
     total = 1 if plain_run else count_jobs(config)
     outputs = Path(config.hydra.runtime.cwd) / config.outputs
     return Running(folder, sweep, total, _open_tracker(config, folder, outputs, sweep), gate)
@@ -161,15 +163,17 @@ def _check_placing(config: DictConfig) -> None:
     check_placing({str(key): value for key, value in config.placing.items()})
 
 
-def _check_counters(config: DictConfig) -> None:
-    """An ncu that was named and is not there is refused now, and not after hours of timing."""
+def _check_counters(config: DictConfig) -> str | None:
+    """An ncu that was named and is not there is refused now, and not after hours of timing. The line to print where
+    counters were asked for and there is no ncu."""
     from roofexp.counters.ncu import explain_missing, find_ncu
 
     named, explicit = config.counters.ncu, config.counters.level not in (CounterLevel.none, CounterLevel.auto)
     if named is None and (not explicit or str(config.device).startswith("cpu")):
-        return
-    if find_ncu(named) is None:
-        print(f"counters: {explain_missing()}; the sweep goes on with modelled traffic")
+        return None
+    if find_ncu(named) is not None:
+        return None
+    return f"counters: {explain_missing()}; the sweep goes on with modelled traffic"
 
 
 def _check_rules(config: DictConfig) -> None:

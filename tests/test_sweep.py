@@ -191,8 +191,9 @@ def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, sweep_
 
     if why_no_cuda(0) is None:
         pytest.skip("this machine has a GPU")
-    named = program("kernel=vadd", "size=1000", "device=cuda")
+    named = program("kernel=vadd", "size=1000", "device=cuda", "counters=basic")
     assert named.returncode == 2
+    assert "goes on" not in named.stdout  # without ncu too: nothing goes on
     assert "device=cuda: " in named.stderr
     auto = program("kernel=vadd", "size=1001", "device=auto")
     assert auto.returncode == 0
