@@ -496,6 +496,16 @@ def test_size_sweep_names_the_size_at_which_latency_ends() -> None:
     assert shaded.get_extents().x1 == pytest.approx(panel.transData.transform((crossing, 1))[0], abs=0.5)
 
 
+def test_the_title_of_one_kernels_precisions_names_it_once() -> None:
+    rows = [point("gemm", n, precision) for n in (8, 16, 32, 64, 128, 256, 512, 1024) for precision in ("fp64", "fp32")]
+    figure = swept(rows)
+    ends = figure.table[figure.table["kind"] == "crossover"].set_index("panel")["size"]
+    low, high = (f"{ends[name]:.0f}" for name in ("gemm fp64", "gemm fp32"))
+    assert figure.headline == f"gemm is latency-bound below size {low} in fp64 and {high} in fp32"
+    several = swept([*rows, *(point("gemv", n) for n in (64, 512, 4096))])
+    assert several.headline.startswith(f"Latency-bound below size {low} (gemm fp64), {high} (gemm fp32)")
+
+
 def test_the_share_that_counts_as_latency_bound_can_be_chosen() -> None:
     rows = [point("gemm", n) for n in (8, 32, 128, 512)]
     low, high = (

@@ -20,6 +20,7 @@ from roofexp.figures.hierarchy import MOST_POINTS, draw_hierarchy
 from roofexp.figures.roofline import draw_roofline
 from roofexp.figures.staircase import draw_staircase
 from roofexp.figures.tiles import tile_marks
+from roofexp.units import percent
 
 STYLES = pytest.mark.parametrize("settings", [SCREEN, PAPER, COLUMN], ids=["screen", "paper", "column"])
 
@@ -153,6 +154,27 @@ def test_a_crowd_is_thinned_and_the_note_says_so(tmp_path: Path) -> None:
     count = drawn[drawn["kind"] == "point"]["name"].nunique()
     assert count <= MOST_POINTS
     assert f"Not drawn: {300 - count} of 300 points" in words(figure, "footnote")[0]
+
+
+def test_the_nearest_roof_may_be_that_of_the_arithmetic() -> None:
+    computing = counted(gemm(8192, best=0.98), dram=4e8, l2=2e9, l1=8e9)
+    figure = draw_hierarchy(pandas.DataFrame([computing]), h200(), SCREEN)
+    assert figure
+    roof = h200().compute("bf16")
+    assert roof
+    share = percent(computing["flops_per_s"] / roof.at(computing["compute_hz"]))
+    assert figure.headline == f"gemm, the fastest, is nearest to the compute roof: {share} of it"
+    wide = h200().bandwidth("l2")
+    assert wide
+    half = gemm(8192, best=0.5)
+    for l2_share, telling in (
+        (0.9, "nearest to the roof of L2: 90 % of it"),
+        (0.52, "nearest to the roofs of L2 and of compute: 52 % and 50 % of them"),
+    ):
+        bytes_at_l2 = l2_share * wide.at(half["compute_hz"]) * half["time_s"]
+        figure = draw_hierarchy(pandas.DataFrame([counted({**half}, dram=4e8, l2=bytes_at_l2)]), h200(), SCREEN)
+        assert figure
+        assert figure.headline == f"gemm, the fastest, is {telling}"
 
 
 # Working sets

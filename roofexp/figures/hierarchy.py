@@ -11,7 +11,7 @@ from roofexp.figures import limits, marks, style, words
 from roofexp.figures.choice import worth_naming
 from roofexp.figures.frame import COUNTED_LEVELS, Labels, highest, hover, precisions, prepared, with_flops
 from roofexp.figures.labels import Ground
-from roofexp.figures.levels import AtLevel, at_levels, nearest, on_several_levels
+from roofexp.figures.levels import AtLevel, at_levels, compute_share, nearest, on_several_levels
 from roofexp.figures.limits import Decades, Plane
 from roofexp.figures.page import Page
 from roofexp.figures.plane_axes import BELOW, SIDE, equal_plane
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SHAPES = {"dram": "o", "l2": "s", "l1": "^", "shared": "D"}
 NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1", "shared": "shared memory"}
 MOST_COLOURS = 9  # where more points have names of their own, colour is the kernel
+ALIKE = 0.9  # shares of two roofs nearer to each other than this are both told
 MOST_POINTS = 40  # each of them is a line with up to four marks
 
 
@@ -170,7 +171,7 @@ def _level_words(each: AtLevel) -> str:
 
 
 def hierarchy_title(rows: DataFrame, roofs: RoofSet | None) -> str:
-    """What tiles do to the traffic, or else which level's roof the fastest point is nearest to."""
+    """What tiles do to the traffic, or else which roof the fastest point is nearest to: a level's or compute."""
     if TILE in rows:
         tiled = rows[rows[TILE].notna()].sort_values(TILE, kind="stable")
         for kernel, each in tiled.groupby("kernel", sort=False):
@@ -178,11 +179,17 @@ def hierarchy_title(rows: DataFrame, roofs: RoofSet | None) -> str:
                 return _tile_title(str(kernel), each)
     row = highest(rows, "flops_per_s")
     name, near = " ".join(Labels(rows).words(row)), nearest(row, roofs)
+    computed, moved = compute_share(row, roofs) or 0.0, (near.share if near else None) or 0.0
+    if computed > moved:
+        return f"{name}, the fastest, is nearest to the compute roof: {percent(computed)} of it"
     if near is None:
         found = at_levels(row, roofs)
         times = plain(found[0].intensity / found[-1].intensity)
         return f"{name}: {times} times the bytes of {NAMES[found[0].level]} through {NAMES[found[-1].level]}"
-    return f"{name}, the fastest, is nearest to the roof of {NAMES[near.level]}: {percent(near.share or 0.0)} of it"
+    if computed >= ALIKE * moved:
+        shares = f"{percent(moved)} and {percent(computed)} of them"
+        return f"{name}, the fastest, is nearest to the roofs of {NAMES[near.level]} and of compute: {shares}"
+    return f"{name}, the fastest, is nearest to the roof of {NAMES[near.level]}: {percent(moved)} of it"
 
 
 def _tile_title(kernel: str, rows: DataFrame) -> str:

@@ -33,6 +33,14 @@ def at_levels(row: Series[Any], roofs: RoofSet | None) -> list[AtLevel]:
     return found
 
 
+def compute_share(row: Series[Any], roofs: RoofSet | None) -> float | None:
+    """The share of its precision's compute roof at the clock held; None without that roof."""
+    roof = roofs.compute(str(row["precision"])) if roofs else None
+    if roof is None or not row["flops_per_s"] > 0:
+        return None
+    return float(row["flops_per_s"] / roof.at(row["compute_hz"] if row["compute_hz"] > 0 else None))
+
+
 def on_several_levels(frame: DataFrame) -> DataFrame:
     """The points whose bytes were counted at two levels or more."""
     columns = [f"intensity_{level}_flop_per_byte" for level in COUNTED_LEVELS]

@@ -52,6 +52,14 @@ class Panel:
         return slow
 
     @property
+    def kernel(self) -> str:
+        return str(self.rows["kernel"].iloc[0])
+
+    @property
+    def precision(self) -> str:
+        return str(self.rows["precision"].iloc[0])
+
+    @property
     def latency_end(self) -> float | None:
         """The size at which latency stops to bind: by the fit, or else by the share of the roofs; past the figure
         where that is at none, None where it binds nowhere."""

@@ -109,7 +109,7 @@ def _draw(
     time_height = 0.55 * height if timed else 0.0
     both = height + time_height + (0.8 * font if timed else 0.0)
     drawing = page.make(rows * (both + heading) + (rows - 1) * ticks, below)
-    colours = style.kernel_colours(panel.rows["kernel"].iloc[0] for panel in panels)
+    colours = style.kernel_colours(panel.kernel for panel in panels)
     table = Table()
     for i, panel in enumerate(panels):
         row, column = divmod(i, columns)
@@ -117,7 +117,7 @@ def _draw(
         y = (rows - 1 - row) * (both + heading + ticks)
         axes = page.axes(drawing, x, y + both - height, width, height, label=f"panel {panel.name}")
         _head(axes, panel, len(panels) > 1, font)
-        colour = colours[panel.rows["kernel"].iloc[0]]
+        colour = colours[panel.kernel]
         panel.scale = 0.8 if columns == 1 else 0.55
         panel.draw(axes, settings, colour, _labels(settings, len(panels)), table)
         lowest = axes
@@ -149,11 +149,18 @@ def size_sweep_title(panels: list[Panel]) -> str:
         last = panel.best.rows.iloc[-1]
         end = f"{percent(last['share'])} of its roof at {size_name(last['size'])}" if last["share"] > 0 else ""
         return f"{style.shortened(panel.name, 40)}: {'; '.join(part for part in (panel.verdict, end) if part)}"
-    ends = [(fitted(p.fit.size) if p.fit else rounded(p.crossing) if p.crossing else "", p.name) for p in panels]
-    names = [f"{end} ({style.shortened(name, 24)})" for end, name in ends if end]
-    if names:
+    ends = [(p, fitted(p.fit.size) if p.fit else rounded(p.crossing) if p.crossing else "") for p in panels]
+    known = [(panel, end) for panel, end in ends if end]
+    kernels = list(dict.fromkeys(panel.kernel for panel in panels))
+    if len(kernels) == 1:  # its panels are its precisions
+        kernel, words_for_it = style.shortened(kernels[0], 30), [f"{end} in {p.precision}" for p, end in known]
+        if known:
+            return f"{kernel} is latency-bound below size {style.joined(words_for_it)}"
+        return f"Rates of {kernel} in {style.joined([panel.precision for panel in panels])} against size"
+    if known:
+        names = [f"{end} ({style.shortened(panel.name, 24)})" for panel, end in known]
         return f"Latency-bound below size {style.joined(names, 4)}"
-    return f"Rates of {len(panels)} kernels against size"
+    return f"Rates of {len(kernels)} kernels against size"
 
 
 def _bounds_note(panels: list[Panel], roofs: RoofSet | None) -> str:
