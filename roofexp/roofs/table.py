@@ -220,8 +220,8 @@ def side_by_side(sets: Sequence[RoofSet]) -> Any:
     table = Table(title="Side by side", title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("roof")
     for roofs in sets:
-        units = "SMs" if roofs.machine.device == "cuda" else "threads"
-        table.add_column(f"{roofs.machine.units} {units}", justify="right")
+        unit = "SM" if roofs.machine.device == "cuda" else "core"
+        table.add_column(f"{roofs.machine.units} {unit}{'s' if roofs.machine.units != 1 else ''}", justify="right")
     by_name = [{roof.name: roof for roof in roofs.roofs} for roofs in sets]
     for roof, above in in_order(sets[0]):
         cells = []
