@@ -13,6 +13,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy
 import pandas
 import pytest
@@ -26,6 +27,7 @@ from roofexp.figures.size_sweep import draw_size_sweep
 from roofexp.figures.style import text_width, wrapped
 from roofexp.machine import RoofSet
 from roofexp.schema import FiguresConfig
+from roofexp.sweep import write_machine
 
 SVG = "{http://www.w3.org/2000/svg}"
 CROWDS = pytest.mark.parametrize("count", [1, 12, 300])
@@ -418,6 +420,16 @@ def test_one_figure_that_cannot_be_drawn_stops_no_other(
     assert {file.name for file in written} == {"size_sweep.png", "size_sweep.svg", "size_sweep.csv"}
     assert "roofline_example" in caplog.text
     assert "no ink" in caplog.text
+
+
+def test_without_roofs_the_figure_has_the_machines_name(tmp_path: Path) -> None:
+    write_machine(tmp_path, msgspec.structs.replace(roofs().machine, machine_id="cpu-0123abcd"))
+    rows = [point("gemm", 512, machine_id="cpu-0123abcd", roof=None, fraction=None, bound=None)]
+    written = draw_all(tmp_path, pandas.DataFrame(rows), [], SCREEN)
+    assert [file.name for file in written if file.suffix == ".svg"] == ["roofline_example.svg"]
+    drawn = next(file for file in written if file.suffix == ".svg").read_text()
+    assert "Example CPU @ 3.20GHz" in drawn
+    assert "cpu-0123abcd" not in drawn
 
 
 def test_each_machine_and_clock_mode_has_its_own_figure(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ TEXTS = [
     "fill",
     "device",
     "machine_id",
+    "machine_name",
     "status",
     "reason",
     "traffic_level",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from roofexp.clocks.modes import find_roofs, roofs_mode, roofs_of
-from roofexp.machine import RoofSet
+from roofexp.errors import BadInputError
+from roofexp.machine import Machine, RoofSet
 from roofexp.schema import FiguresConfig
 
 if TYPE_CHECKING:
@@ -45,16 +46,35 @@ def draw_all(
     ``points``: the rows of points.csv. ``latency_share``: as placing.far_below. A figure that cannot be drawn or
     written is logged and left out.
     """
+    machines = _machines(sweep_folder, roof_sets)
+    names = {machine_id: machine.name for machine_id, machine in machines.items()}
+    points = points.assign(machine_name=[names.get(machine, machine) for machine in _column(points, "machine_id")])
     wanted = [
-        *_of_groups(points, roof_sets, settings, latency_share),
-        *_of_models(points, roof_sets, settings),
-        *_of_soaks(sweep_folder, points, roof_sets, settings),
+        *_of_groups(points, roof_sets, names, settings, latency_share),
+        *_of_models(points, roof_sets, names, settings),
+        *_of_soaks(sweep_folder, points, roof_sets, machines, settings),
     ]
     return [path for stem, draw in wanted for path in _written(sweep_folder / "figures" / stem, draw)]
 
 
+def _machines(sweep_folder: Path, roof_sets: Sequence[RoofSet]) -> dict[str, Machine]:
+    """By id, from the sweep's own files: a sweep without roofs has machines all the same."""
+    from roofexp.archive import read_sweep_machines
+
+    machines = {roofs.machine.machine_id: roofs.machine for roofs in roof_sets}
+    try:
+        return machines | read_sweep_machines(sweep_folder)
+    except (OSError, BadInputError) as error:
+        log.warning("machines of %s not read: %s", sweep_folder.name, error)
+        return machines
+
+
 def _of_groups(
-    points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig, latency_share: float
+    points: DataFrame,
+    roof_sets: Sequence[RoofSet],
+    names: Mapping[str, str],
+    settings: FiguresConfig,
+    latency_share: float,
 ) -> Iterator[tuple[str, Draw]]:
     """The figures of the points of one machine in one clock mode."""
     from roofexp.figures.energy import draw_energy
@@ -63,7 +83,7 @@ def _of_groups(
     from roofexp.figures.size_sweep import draw_size_sweep
     from roofexp.figures.staircase import draw_staircase
 
-    groups = list(_groups(points, roof_sets))
+    groups = list(_groups(points, roof_sets, names))
     modes = len({group.clock_mode for group in groups}) > 1
     for group in groups:
         name = f"{group.machine}_{group.clock_mode}" if modes and group.clock_mode else group.machine
@@ -76,7 +96,9 @@ def _of_groups(
         yield f"energy{ending}", partial(draw_energy, *given)
 
 
-def _of_models(points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig) -> Iterator[tuple[str, Draw]]:
+def _of_models(
+    points: DataFrame, roof_sets: Sequence[RoofSet], names: Mapping[str, str], settings: FiguresConfig
+) -> Iterator[tuple[str, Draw]]:
     """The figures that compare clock modes, and the thread counts of one CPU, which are machines of their own."""
     from roofexp.figures.ridge_shift import draw_ridge_shift
 
@@ -86,28 +108,30 @@ def _of_models(points: DataFrame, roof_sets: Sequence[RoofSet], settings: Figure
         models.setdefault(machine.name if machine.device == "cpu" else machine.machine_id, []).append(
             machine.machine_id
         )
-    names = _short_names(dict.fromkeys(model[0] for model in models.values()), roof_sets)
+    short = _short_names(dict.fromkeys(model[0] for model in models.values()), names)
     ids = _column(points, "machine_id")
     for model in models.values():
         rows = points[[machine in model for machine in ids]]
         own = [roofs for roofs in roof_sets if roofs.machine.machine_id in model]
-        ending = f"_{names[model[0]]}" if len(models) > 1 else ""
+        ending = f"_{short[model[0]]}" if len(models) > 1 else ""
         yield f"ridge_shift{ending}", partial(draw_ridge_shift, rows, own, settings)
 
 
 def _of_soaks(
-    sweep_folder: Path, points: DataFrame, roof_sets: Sequence[RoofSet], settings: FiguresConfig
+    sweep_folder: Path,
+    points: DataFrame,
+    roof_sets: Sequence[RoofSet],
+    machines: Mapping[str, Machine],
+    settings: FiguresConfig,
 ) -> Iterator[tuple[str, Draw]]:
     """One of each point that was measured without a pause from an idle start, from the point's own files."""
     if "soak_s" not in points or not (points["soak_s"] > 0).any():
         return
     from roofexp.archive import read_sweep_points, read_tables
     from roofexp.figures.soak import draw_soak
-    from roofexp.sweep import read_machines
 
     soaks = [p for p in read_sweep_points(sweep_folder) if p.clock is not None and p.clock.extra.get("soak_s")]
     samples, clocks = (read_tables(sweep_folder, kind) for kind in ("samples", "clocks"))
-    machines = read_machines(sweep_folder)
     for point in soaks:
         rows = samples.get(point.job, []), clocks.get(point.job, [])
         roofs = roofs_of(point, roof_sets)
@@ -135,12 +159,12 @@ def _written(stem: Path, draw: Draw) -> list[Path]:
         return []
 
 
-def _groups(points: DataFrame, roof_sets: Sequence[RoofSet]) -> Iterator[Group]:
+def _groups(points: DataFrame, roof_sets: Sequence[RoofSet], full: Mapping[str, str]) -> Iterator[Group]:
     """Points without a machine (skipped, failed) are shown beside those of the first one, where notes name them."""
     ids, modes, asked = (_column(points, name) for name in ("machine_id", "clock_mode", "clock_asked"))
     known = [machine for machine in ids if machine] or [roofs.machine.machine_id for roofs in roof_sets]
     machines = [machine or (known[0] if known else "") for machine in ids]
-    names = _short_names(dict.fromkeys(machines), roof_sets)
+    names = _short_names(dict.fromkeys(machines), full)
     # each locked clock has roofs of its own, so that they do not share a figure; shares of a duty do
     locked = [text if mode == "locked" else "" for mode, text in zip(modes, asked, strict=True)]
     keys = list(zip(machines, modes, locked, strict=True))
@@ -151,9 +175,8 @@ def _groups(points: DataFrame, roof_sets: Sequence[RoofSet]) -> Iterator[Group]:
         yield Group(names[machine], name, rows, find_roofs(roof_sets, machine, mode, text))
 
 
-def _short_names(machines: dict[str, None], roof_sets: Sequence[RoofSet]) -> dict[str, str]:
-    """Short names by machine; machines of one model are told apart by their id."""
-    full = {roofs.machine.machine_id: roofs.machine.name for roofs in roof_sets}
+def _short_names(machines: dict[str, None], full: Mapping[str, str]) -> dict[str, str]:
+    """Short names by machine, from their ``full`` names; machines of one model are told apart by their id."""
     short = {machine: machine_short(full.get(machine, machine)) for machine in machines}
     twice = {name for name in short.values() if list(short.values()).count(name) > 1}
     return {machine: f"{name}_{machine_short(machine)}" if name in twice else name for machine, name in short.items()}

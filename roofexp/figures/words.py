@@ -51,7 +51,8 @@ def knee_title(knees: Sequence[Knee], drawn: DataFrame) -> str:
 
 def machine_line(drawn: DataFrame, roofs: RoofSet | None) -> str:
     """Machine, precisions and clocks held, joined by middle dots."""
-    name = roofs.machine.name if roofs else joined(sorted(set(drawn["machine_id"]) - {""})) or "unknown machine"
+    known = drawn["machine_name"].where(drawn["machine_name"] != "", drawn["machine_id"])
+    name = roofs.machine.name if roofs else joined(sorted(set(known) - {""})) or "unknown machine"
     held = held_clocks(drawn)
     clocks = f"clock held {span(held.low, held.high, 'Hz')}" if held else "clock held unknown"
     if of_sheet(roofs) and not held:
