@@ -116,6 +116,34 @@ def test_one_ridge_that_stays_is_no_figure() -> None:
     assert draw_ridge_shift(pandas.DataFrame(rows), [], SCREEN) is None
 
 
+def jittery(*hz: float, flags: str | None = None, **changes: Any) -> list[dict[str, Any]]:
+    return [gemm(8192, hz=each, best=0.95, flags=flags, **changes) for each in hz]
+
+
+@pytest.mark.parametrize("flags", ["clock moved", "noisy; machine not quiet"])
+def test_a_clock_that_only_jitters_moves_no_ridge(flags: str) -> None:
+    assert draw_ridge_shift(pandas.DataFrame(jittery(1.5e9, 1.6e9, flags=flags)), [h200()], SCREEN) is None
+    one_steady = [*jittery(1.5e9, flags=flags), *jittery(1.6e9)]
+    assert draw_ridge_shift(pandas.DataFrame(one_steady), [h200()], SCREEN) is None
+    (ridge,) = ridges(frame(one_steady), [h200()])
+    assert ridge.compute_hz == 1.6e9
+    two = pandas.DataFrame([*jittery(1.5e9, 1.6e9, flags=flags), *jittery(1.5e9, 1.6e9, precision="fp16", flags=flags)])
+    figure = draw_ridge_shift(two, [h200()], SCREEN)  # two precisions have two ridges, and neither has moved
+    assert figure
+    assert "lies between" in figure.headline
+
+
+def test_clocks_that_were_held_or_asked_for_move_it() -> None:
+    held = draw_ridge_shift(pandas.DataFrame(jittery(1.5e9, 1.6e9)), [h200()], SCREEN)
+    assert held
+    assert "between 1.5 GHz and 1.6 GHz" in held.headline
+    rows = [
+        row | {"clock_asked": f"locked {row['compute_hz'] / 1e6:.0f} MHz"}
+        for row in jittery(1.5e9, 1.6e9, flags="clock moved", clock_mode="locked")
+    ]
+    assert draw_ridge_shift(pandas.DataFrame(rows), [h200()], SCREEN)
+
+
 def test_several_precisions_are_a_figure_without_a_path() -> None:
     rows = [gemm(4096, precision, hz=1.6e9) for precision in ("fp64", "fp32", "bf16")]
     figure = draw_ridge_shift(pandas.DataFrame(rows), [h200()], SCREEN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from roofexp.figures.frame import precisions
+from roofexp.figures.frame import flag_names, precisions
 from roofexp.figures.roof_lines import main_level
 from roofexp.figures.style import joined
 from roofexp.machine import Roof, RoofSet
@@ -22,6 +22,7 @@ APART = 1.03  # ridges nearer to each other than this have not moved
 SAME_CLOCK = 1.01  # points within this held one clock
 SAME_PLACE = 0.03  # relative: kernels nearer to each other are one line
 MOST_STAGES = 6  # of a precision
+UNSTEADY = {"clock moved", "machine not quiet"}  # flags of points
 
 
 class Ridge(NamedTuple):
@@ -82,11 +83,21 @@ def _of_machine(rows: DataFrame, roofs: RoofSet, level: str, by_threads: bool) -
     rows = rows[(rows["machine_id"] == roofs.machine.machine_id) & (rows["compute_hz"] > 0)]
     if compute is None or bandwidth is None or rows.empty:
         return []
+    asked, steady = rows["held_by"].nunique() > 1, _steady(rows)
+    if not asked and len(steady):
+        rows = steady
     rows = _past_the_ridge(rows, compute, bandwidth)
     if by_threads:
         return [_held(rows, compute, bandwidth)._replace(stage=float(roofs.machine.units or 1))]
-    found = [_held(cluster, compute, bandwidth) for cluster in clusters(rows)]
+    parts = clusters(rows) if asked or len(steady) else [rows]
+    found = [_held(part, compute, bandwidth) for part in parts]
     return found + _burst_and_sustained(compute, bandwidth, precision)
+
+
+def _steady(rows: DataFrame) -> DataFrame:
+    """Points whose clock is known: one that moved while it was read, or that other programs took part in, is no clock
+    that a ridge stood at. Where clocks were asked for, what was asked tells them apart all the same."""
+    return rows[[not UNSTEADY & set(flag_names(flags)) for flags in rows["flags"]]]
 
 
 def _past_the_ridge(rows: DataFrame, compute: Roof, bandwidth: Roof) -> DataFrame:
