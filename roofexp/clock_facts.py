@@ -101,8 +101,8 @@ def energy_facts(
     facts: Facts = {"power_by_energy_w": power_w}
     share = samples.timed_s / samples.passed_s
     # of a soak the settled part's launches, at the mean power of that part
-    times = [t for at_s, t in zip(samples.at_s, samples.time_s, strict=True) if at_s >= from_s]
-    launch_s = sum(times) / len(times)
+    late = [(time_s, launches) for at_s, time_s, launches in samples.each if at_s >= from_s]
+    launch_s = sum(time_s * launches for time_s, launches in late) / sum(launches for _, launches in late)
     if not cold and (period_s or share >= MOSTLY_TIMED):
         pauses = ", pauses included" if period_s and samples.busy_s < PAUSED * samples.passed_s else ""
         source = f"{counter}, all of the time{pauses}"

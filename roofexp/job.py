@@ -227,7 +227,7 @@ def _keep(point: Point, reply: Reply | None, where: Place) -> None:
     """Raw samples first, the record last: a record on disk is complete."""
     where.folder.mkdir(parents=True, exist_ok=True)
     if reply and reply.samples:
-        write_atomically(where.folder / "samples.csv", _samples_table(reply.samples))
+        write_atomically(where.folder / "samples.csv", samples_table(reply.samples))
     if reply and reply.clock_rows:
         write_atomically(where.folder / "clocks.csv", _rows_table(reply.clock_rows))
     if reply and reply.detail:
@@ -250,10 +250,10 @@ def _counted(point: Point, config: DictConfig, where: Place, run: Running) -> Po
     return read_point(where.folder / "point.json")
 
 
-def _samples_table(samples: Samples) -> bytes:
+def samples_table(samples: Samples) -> bytes:
     lines = ["sample,at_s,time_s,launches"]
-    for index, (at_s, time_s) in enumerate(zip(samples.at_s, samples.time_s, strict=True)):
-        lines.append(f"{index},{at_s:.9f},{time_s:.12g},{samples.launches_per_sample}")
+    for index, (at_s, time_s, launches) in enumerate(samples.each):
+        lines.append(f"{index},{at_s:.9f},{time_s:.12g},{launches}")
     return ("\n".join(lines) + "\n").encode()
 
 

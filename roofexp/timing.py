@@ -17,6 +17,9 @@ from roofexp.point import Flag, Timing
 from roofexp.statistics import median, median_interval, quantile
 from roofexp.steadiness import FEWEST_BATCHES, batch_means, judge, mean_half_width, relative_half_width
 
+BATCH_TRIES = 5  # of a soak's batch, where other programs run on the units that are measured
+LONGEST_TRIES_S = 1.0  # what disturbs a launch is over by then: a longer one is long by itself
+SHORT_BATCH = 0.25  # of what was asked for: a disturbed launch had chosen the batch
 FEWEST_SAMPLES = 3  # taken even when one sample is longer than the budget
 RESTORE_LAUNCHES = 1000  # inout operands are renewed after this many launches, before they run away
 
@@ -67,15 +70,26 @@ class Samples(msgspec.Struct, frozen=True):
     busy_s: float = 0.0  # of it without a pause
     batches: list[int] = []  # with pauses: the number of the batch that each sample is of
     settled_from_s: float | None = None  # of a soak: the record's time is that of the samples from here on
+    launches_each: list[int] = []  # of each sample, where they differ
+
+    @property
+    def counts(self) -> list[int]:
+        """Launches of each sample."""
+        return self.launches_each or [self.launches_per_sample] * len(self.time_s)
+
+    @property
+    def each(self) -> list[tuple[float, float, int]]:
+        """When each sample began (s), its seconds per launch and its launches."""
+        return list(zip(self.at_s, self.time_s, self.counts, strict=True))
 
     @property
     def launches(self) -> int:
-        return len(self.time_s) * self.launches_per_sample
+        return sum(self.counts)
 
     @property
     def timed_s(self) -> float:
         """Spent in the launches themselves."""
-        return sum(self.time_s) * self.launches_per_sample
+        return sum(time_s * launches for time_s, launches in zip(self.time_s, self.counts, strict=True))
 
 
 class Sampler:
@@ -136,13 +150,27 @@ class Sampler:
         self._launcher.restore()
         self._since_restore = 0
 
-    def fill_batch(self) -> None:
+    def fill_batch(self, tries: int = 1) -> None:
         """Finds how many launches make a hot sample long enough for the timer: by doubling, so that a host timer
-        that adds a delay to every interval stays negligible."""
+        that adds a delay to every interval stays negligible. ``tries``: how often a batch must prove long enough, since
+        what disturbs a launch makes it longer and never shorter."""
         if self._cold:
             return
-        while self.sample() * self.launches < self._batch_s and self.launches < 1 << 20:
+        while self._fastest(tries) * self.launches < self._batch_s and self.launches < 1 << 20:
             self.launches *= 2
+
+    def _fastest(self, tries: int) -> float:
+        start, fastest_s = self._now(), self.sample()
+        for _ in range(tries - 1):
+            if fastest_s * self.launches < self._batch_s or self._now() - start > LONGEST_TRIES_S:
+                break
+            fastest_s = min(fastest_s, self.sample())
+        return fastest_s
+
+    def lengthen(self, time_s: float) -> None:
+        """Chooses the batch again where one, of ``time_s`` a launch, was far shorter than asked for."""
+        if not self._cold and 0 < time_s * self.launches < SHORT_BATCH * self._batch_s:
+            self.launches = min(round(self._batch_s / time_s), 1 << 20)
 
     def warm_up(self) -> float:
         """Samples until three in a row agree (with pauses: the medians of three batches), or until the warm-up's time
@@ -241,19 +269,21 @@ def measure_soak(
     on_lap: Callable[[], None] = lambda: None,
     pace: Pace | None = None,
 ) -> tuple[Timing, Samples, list[Flag]]:
-    """All samples of ``settings.seconds`` from an idle start; the time is that of the part in which the rate had
-    settled. ``on_idle`` waits until the device is idle, begins the readings, and returns for how long they are ahead.
+    """All samples of ``settings.seconds`` from an idle start; the time is the median over quarter seconds of the part
+    in which the rate had settled, each quarter's time over its launches. ``on_idle`` waits until the device is idle,
+    begins the readings, and returns for how long they are ahead.
     """
     seconds = settings.seconds or 0.0
     settings = msgspec.structs.replace(settings, batch_s=max(settings.batch_s, soak.BATCH_S))
     sampler = Sampler(launcher, settings, cold, now, pace or Pace(now=now))
-    sampler.fill_batch()
+    sampler.fill_batch(1 if isinstance(launcher, Streamed) else BATCH_TRIES)
     sampler.renew()
     samples = soak.soak(sampler, seconds, now, progress, on_lap, on_idle())
     part, from_s, flags = soak.settled(samples, settings.drift)
     method = f"{launcher.method}{', batches queued ahead' if sampler.streamed else ''}"
-    settled = f"{method}; the part from {from_s:.1f} s on, in which the rate had settled"
-    timing = summarised(part, from_s, floor_s, method if flags else settled)
+    when = "in the last third" if flags else f"from {from_s:.1f} s on, in which the rate had settled"
+    method += f"; windows of {soak.window_s(samples.each):.3g} s {when}: time over launches of each"
+    timing = summarised(part, from_s, floor_s, method)
     flags += [flag for flag in judge(timing, part, settings, soak.LAP_S) if not (flags and flag.name == "drifting")]
     return timing, msgspec.structs.replace(samples, settled_from_s=from_s), flags
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from roofexp.devices.rapl import Rapl
 from roofexp.figures.soak import draw_soak
 from roofexp.figures.soak_course import course_of
 from roofexp.folders import conf_folder
+from roofexp.job import samples_table
 from roofexp.measure import Request, throttle_flags
 from roofexp.point import Clock
+from roofexp.soak import settled
 from roofexp.steadiness import drift
 from roofexp.sweep import point_row
 from roofexp.timing import Samples, summarised
 from roofexp.tracking.point_metrics import point_values
+from roofexp.units import engineering
 from tests.made_points import COLUMN, SCREEN
 from tests.made_soak import MACHINE, ROOFS, made_soak
 from tests.test_timing import SETTINGS
@@ -225,6 +229,29 @@ def test_the_running_roof_follows_the_true_clock() -> None:
     assert (late[course.rate] / late["attainable_per_s"]).between(0.91, 0.95).all()
     ((start_s, end_s),) = course.held_back["sw_power_cap"]
     assert (start_s, end_s) == (pytest.approx(1.2, abs=0.05), pytest.approx(20.5, abs=0.05))
+
+
+def test_record_and_figure_of_a_disturbed_soak_give_one_rate() -> None:
+    """As a busy CPU gave it: single launches of 28 us, one in twenty of them held up for 9 ms."""
+    point, _, _ = made_soak(seconds=5)
+    times = [9e-3 if i % 20 == 3 else 28e-6 for i in range(10_000)]
+    stamps = [0.5 + sum(times[:i]) for i in range(len(times))]
+    samples = Samples(times, stamps, 1, 5.0, 5.0)
+    part, from_s, _ = settled(samples, 0.03)
+    assert point.clock
+    assert point.work
+    extra = {**point.clock.extra, "settled_from_s": from_s}
+    clock = msgspec.structs.replace(point.clock, extra=extra)
+    point = msgspec.structs.replace(point, clock=clock, timing=summarised(part, from_s, None, "host clock"))
+    rows = list(csv.DictReader(io.StringIO(samples_table(samples).decode())))
+    course = course_of(point, rows, [], None)
+    assert course
+    drawn = course.table[course.table["at_s"] >= from_s]["flops_per_s"].median()
+    assert drawn == pytest.approx(point.flops_per_s, rel=0.02)
+    assert point.flops_per_s == pytest.approx(point.work.flops * len(times) / sum(times), rel=0.03)
+    drawing = draw_soak(point, rows, [], None, None, SCREEN)
+    assert drawing
+    assert engineering(point.flops_per_s, "FLOP/s") in drawing.headline
 
 
 @pytest.mark.parametrize("settings", [SCREEN, COLUMN])

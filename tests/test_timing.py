@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from roofexp.pace import Pace, pace_of
+from roofexp.soak import window_s, windows
 from roofexp.statistics import median, median_interval, quantile
 from roofexp.steadiness import batch_slowing, drift, half_width, mean_half_width
 from roofexp.timing import Samples, TimingSettings, measure, measure_soak
@@ -229,6 +230,42 @@ def test_a_soak_that_never_settles_says_so_and_one_disturbance_does_not_unsettle
     assert found == []
     assert samples.settled_from_s == 0.0
     assert timing.median_s == pytest.approx(1e-3)
+
+
+def disturbed_soak(held_up, seconds: float = 5.0):
+    """A launch takes 28 us, and 30 ms more where ``held_up(number of the launch)``."""
+    kernel = FakeKernel(lambda n: 28e-6 + (30e-3 if held_up(n) else 0.0))
+    settings = msgspec.structs.replace(SETTINGS, seconds=seconds)
+    return measure_soak(kernel, settings, False, None, now=kernel.now)[:2]
+
+
+def test_a_disturbed_launch_does_not_choose_the_batch_of_a_soak() -> None:
+    _, samples = disturbed_soak(lambda n: n in (0, 7, 100))
+    assert samples.launches_each == []
+    assert 0.02 <= samples.launches_per_sample * 28e-6 <= 0.05
+
+
+def test_a_batch_that_was_chosen_wrongly_is_chosen_again() -> None:
+    timing, samples = disturbed_soak(lambda n: n < 10)
+    assert samples.launches_each[0] == 1
+    assert samples.launches_each[-1] == round(0.02 / 28e-6)
+    assert samples.launches == sum(samples.launches_each)
+    assert samples.timed_s == pytest.approx(5.0, abs=0.1)
+    assert timing.median_s == pytest.approx(28e-6)
+
+
+def test_the_time_of_a_disturbed_soak_is_what_its_launches_took() -> None:
+    """Every hundredth launch is held up: the median launch takes 28 us, the mean one 328."""
+    timing, samples = disturbed_soak(lambda n: n % 100 == 50)
+    assert timing.median_s == pytest.approx(samples.timed_s / samples.launches, rel=0.05)
+    assert timing.median_s == pytest.approx(328e-6, rel=0.05)
+
+
+def test_rates_of_windows_by_hand() -> None:
+    samples = [(0.0, 0.01, 10), (0.2, 0.02, 5), (0.3, 0.04, 1)]
+    assert window_s(samples) == 0.25
+    assert windows(samples, 0.25) == {0: (pytest.approx(0.2), 15), 1: (pytest.approx(0.04), 1)}
+    assert window_s([(0.0, 0.2, 2)]) == 0.8
 
 
 def test_a_launch_longer_than_the_soak_is_one_sample() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofexp.figures import limits, style
 from roofexp.figures.page import Page
 from roofexp.figures.soak_course import Course, Row, course_of
-from roofexp.figures.soak_words import REASONS, ends, is_unsettled, notes, title, under
+from roofexp.figures.soak_words import REASONS, ends, is_unsettled, notes, recorded_rate, title, under
 from roofexp.machine import Machine, RoofSet
 from roofexp.point import Point
 from roofexp.schema import FiguresConfig
@@ -137,7 +137,7 @@ def _draw_strip(axes: Axes, strip: Strip, point: Point, course: Course, font: fl
         look = {"zorder": 3, "solid_joinstyle": "round", **line.look}
         axes.plot(known["at_s"], known[line.column] / scale, label=line.name, **look)
     if strip.high:
-        _write_end(axes, course, scale, font)
+        _write_end(axes, point, course, scale, font)
     if strip.mark:
         _draw_mark(axes, strip.mark[0] / scale, strip.mark[1], font)
     settled = point.clock.extra.get("settled_from_s") if point.clock else None
@@ -146,9 +146,9 @@ def _draw_strip(axes: Axes, strip: Strip, point: Point, course: Course, font: fl
         _draw_settled(axes, settled, font, word if strip.high else "")
 
 
-def _write_end(axes: Axes, course: Course, scale: float, font: float) -> None:
-    """What is left at the end, below the line."""
-    _, late = ends(course, course.rate)
+def _write_end(axes: Axes, point: Point, course: Course, scale: float, font: float) -> None:
+    """What is left once settled, as the record has it, below the end of the line."""
+    late = recorded_rate(point, course)
     words = engineering(late, course.unit)
     if course.known("attainable_per_s"):
         words += f", {percent(late / ends(course, 'attainable_per_s')[1])} of the roof"

@@ -10,11 +10,11 @@ from roofexp.clock_facts import QUIET_REASONS, seconds_with
 from roofexp.machine import RoofSet
 from roofexp.point import Point
 from roofexp.roofline import attainable
+from roofexp.soak import LAP_S, window_s, windows
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-WIDTH_S = 0.25
 MEANS = ("nvml_sm_hz", "power_w", "temperature_c")
 
 Row = Mapping[str, Any]
@@ -44,10 +44,9 @@ def course_of(point: Point, samples: Sequence[Row], clocks: Sequence[Row], roofs
     unit, work = ("FLOP/s", point.work.flops) if point.work.flops else ("B/s", point.traffic.bytes)
     taken = [(float(row["at_s"]), float(row["time_s"]), int(row["launches"])) for row in samples]
     read = [{key: _number(value) for key, value in row.items()} for row in clocks]
-    longest_s = max(time_s * launches for _, time_s, launches in taken)
-    width_s = max(WIDTH_S, 2 * longest_s)
+    width_s, rates = window_s(taken), windows(taken, window_s(taken))
     end_s = max([taken[-1][0] + taken[-1][1] * taken[-1][2], *(row["at_s"] or 0.0 for row in read)])
-    steps = [_step(i * width_s, width_s, taken, read, work) for i in range(max(1, int(end_s / width_s)))]
+    steps = [_step(i * width_s, width_s, rates.get(i), read, work) for i in range(max(1, int(end_s / width_s)))]
     table = pandas.DataFrame(steps).astype(float)
     course = Course(table.rename(columns={"rate": "flops_per_s" if unit == "FLOP/s" else "bytes_per_s"}), unit, {})
     held = table["compute_hz"].ffill().bfill()
@@ -63,15 +62,15 @@ def course_of(point: Point, samples: Sequence[Row], clocks: Sequence[Row], roofs
     return course
 
 
-def _step(start_s: float, width_s: float, taken: list[tuple[float, float, int]], read: Sequence[Row], work: int) -> Row:
-    """One row of the table. A lap's clock belongs to the time before it."""
+def _step(
+    start_s: float, width_s: float, timed: tuple[float, int] | None, read: Sequence[Row], work: int
+) -> Mapping[str, float | None]:
+    """One row of the table; ``timed``: seconds and launches. A lap's clock belongs to the time before it."""
     end_s = start_s + width_s
-    within = [(time_s, launches) for at_s, time_s, launches in taken if start_s <= at_s < end_s]
     rows = [row for row in read if start_s <= row["at_s"] < end_s]
     laps = [row["compute_hz"] for row in read if start_s < row["at_s"] - width_s / 2 < end_s and row.get("compute_hz")]
-    seconds = sum(time_s * launches for time_s, launches in within)
     step: dict[str, float | None] = {"at_s": start_s + width_s / 2}
-    step["rate"] = work * sum(launches for _, launches in within) / seconds if seconds else None
+    step["rate"] = work * timed[1] / timed[0] if timed else None
     step["compute_hz"] = _mean(laps)
     step |= {name: _mean([row[name] for row in rows if row.get(name) is not None]) for name in MEANS}
     step["power_by_energy_w"] = _counted_power_w(rows)
@@ -112,7 +111,7 @@ def _spans(rows: list[dict[str, Any]], reason: str) -> list[tuple[float, float]]
     for row, following in itertools.pairwise(known):
         if reason not in row["event_reasons"].split():
             continue
-        if spans and row["at_s"] - spans[-1][1] < WIDTH_S / 2:
+        if spans and row["at_s"] - spans[-1][1] < LAP_S / 2:
             spans[-1] = (spans[-1][0], following["at_s"])
         else:
             spans.append((row["at_s"], following["at_s"]))

@@ -21,14 +21,22 @@ MOVED = 0.03  # a change that is told
 
 
 def title(point: Point, course: Course) -> str:
-    """What the rate and the clock did from the first second to the last third, in one sentence."""
+    """What the rate and the clock did from the first second to the settled part, in one sentence."""
     name = f"{style.shortened(point.kernel, 28)} {size_name(point.size)} {point.precision}"
-    early, late = ends(course, course.rate)
+    early, late = ends(course, course.rate)[0], recorded_rate(point, course)
     to = engineering(late, course.unit)
     if abs(late / early - 1) <= MOVED:
         return f"{name} holds {to} for {course.table['at_s'].iloc[-1]:.0f} s{_because(course)}"
     verb = "falls" if late < early else "rises"
     return f"{name} {verb} from {engineering(early, course.unit)} to {to}{_because(course, though=True)}"
+
+
+def recorded_rate(point: Point, course: Course) -> float:
+    """The record's, which is that of the settled part: the figure says no other."""
+    assert point.work
+    assert point.traffic
+    assert point.timing
+    return (point.work.flops if course.unit == "FLOP/s" else point.traffic.bytes) / point.timing.median_s
 
 
 def ends(course: Course, column: str) -> tuple[float, float]:
@@ -74,10 +82,11 @@ def notes(point: Point, course: Course, roofs: RoofSet | None) -> list[str]:
     assert point.timing
     settled = extra.get("settled_from_s")
     said = []
+    steps = f"in steps of {plain(2 * course.table['at_s'].iloc[0])} s as drawn"
     if is_unsettled(point):
-        said.append("The rate never settled; the record's time is that of the last third.")
+        said.append(f"The rate never settled: the record has the median rate of the last third, {steps}.")
     elif isinstance(settled, float):
-        said.append(f"Settled from {settled:.1f} s on (dotted): the record's time is that of this part.")
+        said.append(f"Settled from {settled:.1f} s on (dotted): the record has the median rate of this part, {steps}.")
     if course.known("attainable_per_s") and roofs:
         measured = f"measured on {roofs.measured[:10]}" if roofs.measured else "computed"
         said.append(f"Roof: {measured}, redrawn at the clock of each moment.")
