@@ -66,8 +66,8 @@ def soak(
 
 
 def window_s(samples: Iterable[tuple[float, float, int]]) -> float:
-    """A quarter second, or as long as two of the longest samples."""
-    return max(LAP_S, 2 * max(time_s * launches for _, time_s, launches in samples))
+    """A quarter second, or as long as two samples where these take longer."""
+    return max(LAP_S, 2 * median(sorted(time_s * launches for _, time_s, launches in samples)))
 
 
 def windows(samples: Iterable[tuple[float, float, int]], width_s: float) -> dict[int, tuple[float, int]]:

@@ -266,6 +266,7 @@ def test_rates_of_windows_by_hand() -> None:
     assert window_s(samples) == 0.25
     assert windows(samples, 0.25) == {0: (pytest.approx(0.2), 15), 1: (pytest.approx(0.04), 1)}
     assert window_s([(0.0, 0.2, 2)]) == 0.8
+    assert window_s([*samples, (0.4, 0.5, 1)]) == 0.25  # one that was held up widens nothing
 
 
 def test_a_launch_longer_than_the_soak_is_one_sample() -> None:
