@@ -17,8 +17,9 @@ from omegaconf import DictConfig
 from roofexp.clocks.modes import asked_for, check_clock
 from roofexp.clocks.record import with_asked
 from roofexp.configuration import config_hash, kernel_of, plain
+from roofexp.devices import parse_device
 from roofexp.diagnosis import diagnosed
-from roofexp.errors import EXIT_POINT_FAILED, BadInputError, explain_disk
+from roofexp.errors import EXIT_POINT_FAILED, BadInputError, SkippedError, explain_disk
 from roofexp.kernel import Kernel
 from roofexp.machine import RoofSet
 from roofexp.measure import Progress, Reply, Request
@@ -121,6 +122,8 @@ def _measure(config: DictConfig, where: Place, run: Running) -> tuple[Point, Rep
         session = session_for(values["device"], where.config_folders)
         machine = session.machine(where.sweep)
         held = session.hold_clocks(values["clock"], run.display.say)
+    except SkippedError as error:
+        return _skipped(point, values["device"], str(error)), None
     except BadInputError as error:
         return msgspec.structs.replace(point, status="failed", reason_kind="bad input", reason=str(error)), None
     if session.fallback and not run.told_fallback:
@@ -164,6 +167,12 @@ def _blank(values: dict[str, Any], where: Place, run: Running) -> Point:
         config_hash=config_hash(values),
         created=now(),
     )
+
+
+def _skipped(point: Point, device: str, reason: str) -> Point:
+    """The record of a point whose device has not what was asked of it."""
+    kind = parse_device(device)[0]
+    return msgspec.structs.replace(point, device=kind, status="skipped", reason_kind="not possible here", reason=reason)
 
 
 def _refused(config: DictConfig, where: Place, run: Running, reason: str) -> Point:

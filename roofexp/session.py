@@ -10,6 +10,9 @@ import msgspec
 
 from roofexp.clocks.hold import ClockHold, Held, Target
 from roofexp.clocks.start import ncu_or_none, open_gpu
+from roofexp.devices import parse_device
+from roofexp.devices.cpu_machine import missing_cores
+from roofexp.errors import SkippedError
 from roofexp.folders import cache_folder, kernel_roots
 from roofexp.machine import Machine, RoofSet
 from roofexp.measure import Progress, Reply, Request
@@ -91,7 +94,12 @@ _SESSIONS: dict[str, Session] = {}
 
 
 def session_for(device: str, config_folders: list[Path]) -> Session:
-    """The process's session for a device. Another device's worker is ended first, so that its memory is free."""
+    """The process's session for a device. Another device's worker is ended first, so that its memory is free. Raises
+    SkippedError for more cores than there are: fewer would be another machine."""
+    kind, number = parse_device(device)
+    lacking = missing_cores(number) if kind == "cpu" else None
+    if lacking:
+        raise SkippedError(f"device={device} {lacking}")
     if device not in _SESSIONS:
         stop_sessions()
         _SESSIONS[device] = Session(device, config_folders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -14,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from roofexp.clocks.modes import check_clock
 from roofexp.clocks.start import give_back
 from roofexp.devices import parse_device
-from roofexp.errors import BadInputError
+from roofexp.errors import BadInputError, SkippedError
 from roofexp.explain import unknown_key
 from roofexp.resume import repeatable, resumed_folder
 from roofexp.running import Running
@@ -126,7 +127,8 @@ def _open_named_device(config: DictConfig) -> None:
     if config.device == "auto" or "device" in swept_values(config):
         return
     if "BasicLauncher" in str(config.hydra.launcher.get("_target_")):
-        session_for(str(config.device), config_folders(config.hydra)).open()
+        with contextlib.suppress(SkippedError):  # its points say so
+            session_for(str(config.device), config_folders(config.hydra)).open()
 
 
 def _check_clock(config: DictConfig) -> None:

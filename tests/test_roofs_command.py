@@ -18,7 +18,7 @@ from roofexp.machine import Machine, Roof, RoofCheck, RoofSet, Sustained
 from roofexp.measure import Reply, Request
 from roofexp.point import Clock, Timing
 from roofexp.roofs import Outcome, RoofStore, assemble
-from roofexp.roofs.__main__ import devices, main
+from roofexp.roofs.__main__ import devices, main, present
 from roofexp.roofs.ahead import Item, compile_item, look_at
 from roofexp.roofs.assembly import with_checks
 from roofexp.roofs.benchmark import Benchmark, kernel_of, levels_of, plan, planned_precisions
@@ -435,6 +435,15 @@ def test_devices_of_the_options() -> None:
 
     assert devices(argparse.Namespace(threads="1,2", device="auto")) == ["cpu:1", "cpu:2"]
     assert devices(argparse.Namespace(threads=None, device="cuda:0,cuda:1")) == ["cuda:0", "cuda:1"]
+
+
+def test_more_cores_than_there_are_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofexp.devices.cpu_machine.cores_in_use", lambda asked: [0, 1])
+    said: list[str] = []
+    assert present(["cpu:1", "cpu:64", "cuda:1"], said.append) == ["cpu:1", "cuda:1"]
+    assert said == ["left out: cpu:64 asks for 64 cores, 2 are here"]
+    with pytest.raises(BadInputError, match="cpu:64 asks for 64 cores, 2 are here"):
+        present(["cpu:64"], said.append)
 
 
 def test_a_cpu_has_no_counters_and_says_so(quiet: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

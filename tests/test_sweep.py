@@ -200,6 +200,15 @@ def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, sweep_
     assert "device: " in auto.stdout
 
 
+def test_more_cores_than_there_are_are_skipped(program, sweep_folder) -> None:
+    done = program("kernel=vadd", "size=1000", "device=cpu:1,cpu:4096", "-m")
+    assert done.returncode == 0, done.stdout + done.stderr
+    one, many = records(sweep_folder())
+    assert (one["status"], many["status"], many["device"]) == ("ok", "skipped", "cpu")
+    assert many["reason"].startswith("device=cpu:4096 asks for 4096 cores, ")
+    assert "1 ok, 1 skipped" in done.stdout
+
+
 def test_a_sweep_outlives_the_reader_of_its_output(sweep_folder, tmp_path: Path, cache_folder: Path) -> None:
     command = " ".join([sys.executable, "-m", "roofexp", *QUICK, "kernel=vadd", "'size=1000,2000,4000'", "-m"])
     done = subprocess.run(

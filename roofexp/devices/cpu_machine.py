@@ -32,6 +32,14 @@ def cores_in_use(asked: int | None) -> list[int]:
     return cores[: max(1, count)]
 
 
+def missing_cores(asked: int | None) -> str | None:
+    """Why so many cores cannot be used; None where they are there."""
+    here = len(cores_in_use(None))
+    if asked is None or asked <= here:
+        return None
+    return f"asks for {asked} cores, {here} {'are' if here > 1 else 'is'} here"
+
+
 @functools.cache
 def describe_cpu(asked: int | None = None) -> Machine:
     """What is known of this CPU, for the cores in use."""

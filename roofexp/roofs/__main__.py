@@ -74,6 +74,26 @@ def devices(options: argparse.Namespace) -> list[str]:
     return found
 
 
+def present(wanted: Sequence[str], announce: Callable[[str], None]) -> list[str]:
+    """Those with the cores asked for; of the others a line. Raises BadInputError where none is left."""
+    from roofexp.devices import parse_device
+    from roofexp.devices.cpu_machine import missing_cores
+
+    kept, lacking = [], []
+    for device in wanted:
+        kind, number = parse_device(device)
+        reason = missing_cores(number) if kind == "cpu" else None
+        if reason:
+            lacking.append(f"{device} {reason}")
+        else:
+            kept.append(device)
+    if not kept:
+        raise BadInputError("; ".join(lacking))
+    for line in lacking:
+        announce(f"left out: {line}")
+    return kept
+
+
 def _roofs(options: argparse.Namespace) -> int:
     import msgspec
 
@@ -90,7 +110,7 @@ def _roofs(options: argparse.Namespace) -> int:
     folders = [options.config_dir] if options.config_dir else []
     sets = []
     with Bar() as bar:
-        for device in devices(options):
+        for device in present(devices(options), bar.announce):
             session = RoofSession(device, wanted, options.outputs, folders)
             try:
                 roofs = session.roofs(bar.announce)
