@@ -15,7 +15,7 @@ from roofexp.measure import NOT_QUIET, Reply, Request
 from roofexp.point import Clock, Flag, Timing
 from roofexp.roofs import Benchmark, Outcome, RoofStore, assemble, plan
 from roofexp.roofs.store import _measured_here
-from roofexp.timing import TimingSettings
+from roofexp.timing import Samples, TimingSettings
 from tests.test_timing import SETTINGS
 
 MACHINE = Machine(
@@ -113,6 +113,32 @@ def test_roofs_are_measured_once_and_again_when_something_changed(tmp_path: Path
     assert len(ensure(store(tmp_path, budget_s=0.2), "fp32")) == 2
     other = Machine(machine_id="m2", device="cpu", name="o", units=1, nominal_hz=None, memory_bytes=None)
     assert len(ensure(store(tmp_path, machine=other), "fp32")) == 2
+
+
+def test_a_clock_that_falls_during_the_samples_does_not_raise_the_rate_per_cycle(tmp_path: Path) -> None:
+    """A burst begins at 2.0 GHz and ends at 1.6: the clock read is the mean, and so must be the time."""
+    gpu = Machine(
+        machine_id="g", device="cuda", name="g", units=10, nominal_hz=2e9, memory_bytes=None,
+        limits={"flop_per_cycle_fp32": 256.0},
+    )  # fmt: skip
+
+    def run(request: Request) -> Reply:
+        cycles = request.kernel.work.flops / (256 * 10)  # the units do all they can in every cycle
+        times = [cycles / hz for hz in [2.0e9] * 5 + [1.6e9] * 5]
+        mean_hz = 10 * cycles / sum(times)
+        timing = Timing(
+            median_s=times[5], p5_s=times[0], p95_s=times[-1], low_s=times[0], high_s=times[-1], samples=10,
+            launches_per_sample=1, warmup_s=0.0, floor_s=None, method="",
+        )  # fmt: skip
+        samples = Samples(times, [float(index) for index in range(10)], 1)
+        return Reply(status="ok", timing=timing, samples=samples, clock=Clock(compute_hz=mean_hz))
+
+    entry = {"kind": "compute", "kernel": "roofs/cuda_fma", "precisions": ["fp32"], "size": "1024*units"}
+    found = store(tmp_path, machine=gpu, cuda={"fma": entry})
+    found.ensure("fp32", SETTINGS, run, lambda line: None)
+    (roof,) = found.set.roofs
+    assert roof.per_cycle == pytest.approx(256)
+    assert roof.incomplete is None
 
 
 def test_a_second_sweep_knows_what_it_saves(tmp_path: Path) -> None:
