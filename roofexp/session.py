@@ -17,6 +17,8 @@ from roofexp.folders import cache_folder, kernel_roots
 from roofexp.machine import Machine, RoofSet
 from roofexp.measure import Progress, Reply, Request
 from roofexp.roofs import Announce, RoofStore
+from roofexp.roofs.notice import TAKES_THEM, notice
+from roofexp.roofs.store import read_stored, stored_file
 from roofexp.sweep import write_machine, write_roofs
 from roofexp.timing import TimingSettings
 from roofexp.worker import Worker, worker_environment
@@ -62,10 +64,27 @@ class Session:
             if store.saved_s:
                 announce(f"roofs of this machine are known: {store.saved_s:.0f} s saved")
         timing = msgspec.structs.replace(TimingSettings(**config["timing"]), seconds=None)
-        found = self._stores[mode].ensure(config["precision"]["name"], timing, self.run, announce)
+        store, precision = self._stores[mode], str(config["precision"]["name"])
+        told = self._told(store, precision, config["roofs"], outputs, mode)
+        if told:
+            announce(told)
+        found = store.ensure(precision, timing, self.run, announce)
+        if told and store.set.disturbed:
+            announce(TAKES_THEM)
         if found:
             write_roofs(sweep, found)
         return found
+
+    def _told(
+        self, store: RoofStore, precision: str, config: Mapping[str, Any], outputs: Path, mode: str
+    ) -> str | None:
+        """What is said before roofs are measured; None where none are."""
+        missing = store.missing(store.benchmarks([precision])) if config["policy"] == "measure" else []
+        if not missing:
+            return None
+        machine = store.set.machine
+        file = stored_file(outputs / "roofs", machine.machine_id, mode, str(config.get("fill") or "normal"))
+        return notice(missing, machine.device, read_stored(file), store.set.code_version)
 
     def hold_clocks(self, clock: Mapping[str, Any], say: Announce) -> Held:
         """What the ``clock`` group asks for, held from now on until another one is asked for or the session stops."""

@@ -10,10 +10,11 @@ import pytest
 from roofexp.configuration import load_kernel
 from roofexp.errors import BadInputError
 from roofexp.folders import conf_folder
-from roofexp.machine import Machine, Roof
+from roofexp.machine import Machine, Roof, RoofSet
 from roofexp.measure import NOT_QUIET, Reply, Request
 from roofexp.point import Clock, Flag, Timing
 from roofexp.roofs import Benchmark, Outcome, RoofStore, assemble, plan
+from roofexp.roofs.notice import notice
 from roofexp.roofs.store import _measured_here
 from roofexp.timing import Samples, TimingSettings
 from tests.test_timing import SETTINGS
@@ -183,9 +184,33 @@ def test_roofs_of_a_busy_machine_are_not_kept(tmp_path: Path) -> None:
     assert ensure(store(tmp_path), "fp64") == ["fma fp64"]
     assert {roof.name for roof in store(tmp_path).set.roofs} == {"fp32 fma", "fp64 fma", "launch"}
     _measured_here.clear()  # the next sweep
+    assert "fp32 fma" in {roof.name for roof in store(tmp_path, policy="cached").set.roofs}
     assert len(ensure(store(tmp_path), "fp32")) == 2
     _measured_here.clear()
     assert ensure(store(tmp_path), "fp32") == []
+
+
+def test_before_roofs_are_measured_it_is_said_how_many_and_how_long() -> None:
+    entries = {b.name: b for b in [bench("fma"), bench("copy", level="dram"), bench("read", level="l1")]}
+    missing = list(entries.values())
+    assert notice(missing, "cpu", None, "v") == "measuring 3 roofs of this machine, about 14 s; they are kept"
+    assert notice(missing[:1], "cpu", None, "v") is None  # done before anybody wonders
+    kept = RoofSet(
+        machine=MACHINE, clock_mode="observe", code_version="v", measured="", seconds=9.0, disturbed=True,
+        took_s={"fma": 1.0, "copy": 30.0}, roofs=[Roof(name="fma", kind="compute", precision="fp32", rate=1e9)],
+    )  # fmt: skip
+    again = notice(missing, "cpu", kept, "v")
+    assert again
+    assert again.startswith("measuring 3 roofs of this machine again, about 32 s: other programs ran")
+    assert "roofs=cached takes them" in again
+    changed = notice(missing, "cpu", kept, "w")
+    assert changed
+    assert "cached" not in changed
+    assert notice(missing, "cuda", None, "v") == "measuring 3 roofs of this machine, about 3 s; they are kept"
+
+
+def bench(name: str, level: str | None = None) -> Benchmark:
+    return Benchmark(name=name, kind="bandwidth" if level else "compute", kernel="k", precision="fp32", level=level)
 
 
 def test_a_ceiling_whose_roof_is_not_there_is_the_roof() -> None:
