@@ -43,6 +43,22 @@ def test_a_rule_is_the_verdict_on_its_fault_and_says_nothing_of_the_healthy_twin
         assert name not in [cause.name for cause in healthy.others]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["launch floor", "too little work", "below the bandwidth roof", "below the compute roof", "far below both roofs"],
+)
+def test_a_cpu_is_told_what_a_cpu_has(name: str) -> None:
+    told = {}
+    for device in ("cpu", "cuda"):
+        found = judge(facts({**FAULTS[name], "device": device}), read_rules())
+        assert found is not None
+        assert found.verdict.name == name
+        told[device] = found.verdict.next_move
+    assert told["cpu"] != told["cuda"]
+    for word in ("warp", "block", "graph", "tensor", "SM", "counters", "GPU"):
+        assert word not in told["cpu"]
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_evidence_passes_its_threshold(name: str) -> None:
     found = judge(facts(FAULTS[name]), read_rules())

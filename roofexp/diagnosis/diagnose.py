@@ -72,7 +72,7 @@ def apply(rule: Rule, facts: Facts) -> Cause | None:
     return Cause(
         name=rule.name,
         message=say(rule.message, facts),
-        next_move=rule.next_move,
+        next_move=(rule.next_move_cpu if facts.get("device") == "cpu" else None) or rule.next_move,
         score=min(1.0, max(0.0, score)),
         evidence=[_evidence(item, facts, rule) for item in rule.evidence if _is_number(item.fact, facts)],
         healthy=rule.healthy,

@@ -34,6 +34,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     score: Formula
     message: str
     next_move: str
+    next_move_cpu: str | None = None
     healthy: bool = False
     fallback: bool = False
     binds: str | None = None
