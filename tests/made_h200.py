@@ -1,4 +1,4 @@
-"""Made-up sweeps on an H200 whose roofs were measured (outputs/reference), for tests of figures only.
+"""Made-up sweeps on an H200 whose roofs were measured (data/h200), for tests of figures only.
 
 Clocks, powers and energies have the sizes that such a GPU shows; nothing here is a result.
 """
@@ -14,7 +14,7 @@ import msgspec
 
 from roofexp.machine import RoofSet, Sustained
 
-REFERENCE = Path(__file__).parent.parent / "outputs" / "reference" / "h200" / "h200_kernels"
+ROOFS = Path(__file__).parent / "data" / "h200" / "roofs.json"
 LAUNCH_S = 2.0e-6
 ITEMSIZE = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
 HELD_HZ = {0.3: 1.629e9, 0.5: 1.622e9, 0.7: 1.596e9, 0.8: 1.576e9, 0.9: 1.50e9, 1.0: 1.423e9}  # bf16 GEMM by duty
@@ -22,7 +22,7 @@ HELD_HZ = {0.3: 1.629e9, 0.5: 1.622e9, 0.7: 1.596e9, 0.8: 1.576e9, 0.9: 1.50e9, 
 
 @functools.cache
 def h200() -> RoofSet:
-    return msgspec.json.decode((REFERENCE / "roofs.json").read_bytes(), type=list[RoofSet])[0]
+    return msgspec.json.decode(ROOFS.read_bytes(), type=list[RoofSet])[0]
 
 
 def with_sustained() -> RoofSet:

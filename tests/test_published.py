@@ -20,6 +20,7 @@ from roofexp.private_words import findings
 from roofexp.rerun import typed_config
 from roofexp.sweep import point_row, read_roofs, read_sweep
 from roofexp.units import engineering
+from tests import quoted_roofs
 from tests.quoted_numbers import corrected, quotations
 
 ROOT = Path(__file__).parents[1]
@@ -117,6 +118,14 @@ def test_the_report_shows_the_times_of_the_table(folder: Path) -> None:
 def test_texts_quote_the_numbers_of_the_tables(file: Path) -> None:
     text = file.read_text()
     assert corrected(text) == text, "python -m tests.quoted_numbers puts the numbers right"
+
+
+def test_the_readme_quotes_the_published_roofs() -> None:
+    text = (ROOT / "README.md").read_text()
+    roofs = [line for line in text.splitlines() if line.startswith("| bf16 tensor |")]
+    assert len(roofs) == 1
+    assert quoted_roofs.corrected(text) == text, "python -m tests.quoted_roofs puts the table right"
+    assert quoted_roofs.corrected(text.replace(roofs[0] + "\n", "")) == text
 
 
 def test_the_readme_quotes_published_numbers() -> None:
