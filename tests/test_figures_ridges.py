@@ -133,6 +133,13 @@ def test_a_clock_that_only_jitters_moves_no_ridge(flags: str) -> None:
     assert "lies between" in figure.headline
 
 
+def test_the_clock_of_a_cpu_moves_a_ridge_only_where_it_was_asked_to() -> None:
+    cpu = msgspec.structs.replace(h200(), machine=msgspec.structs.replace(h200().machine, device="cpu"))
+    assert draw_ridge_shift(pandas.DataFrame(jittery(3.04e9, 3.14e9)), [cpu], SCREEN) is None
+    asked = [row | {"clock_asked": f"duty {row['compute_hz']:g}"} for row in jittery(3.04e9, 3.24e9)]
+    assert draw_ridge_shift(pandas.DataFrame(asked), [cpu], SCREEN)
+
+
 def test_clocks_that_were_held_or_asked_for_move_it() -> None:
     held = draw_ridge_shift(pandas.DataFrame(jittery(1.5e9, 1.6e9)), [h200()], SCREEN)
     assert held
