@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import msgspec
@@ -116,8 +115,3 @@ class RoofSet(msgspec.Struct, frozen=True, kw_only=True):
             if roof.kind == kind and roof.ceiling_of is None and (level is None or roof.level == level):
                 return roof
         return None
-
-
-def finite(value: float | None) -> float | None:
-    """None for what is not a finite number, so that no inf or NaN is ever stored."""
-    return value if value is not None and math.isfinite(value) else None

@@ -26,14 +26,6 @@ class PrecisionName(Enum):
     int32 = "int32"
 
 
-class Role(Enum):
-    """``in_`` would be a keyword without its underscore: operands are written ``in``, ``out`` and ``inout``."""
-
-    read = "in"
-    out = "out"
-    inout = "inout"
-
-
 class Fill(Enum):
     normal = "normal"
     uniform = "uniform"
