@@ -165,7 +165,8 @@ def test_ctrl_c_keeps_what_was_measured(sweep_folder, tmp_path: Path, cache_fold
     words = [*QUICK, "kernel=vadd", "size=range(1000,1050)", "timing.budget_s=0.3", "timing.target=1e-9", "-m"]
     running = subprocess.Popen(
         [sys.executable, "-m", "roofexp", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
         env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_folder)},
     )  # fmt: skip
     deadline = time.monotonic() + 120
