@@ -254,6 +254,21 @@ def test_record_and_figure_of_a_disturbed_soak_give_one_rate() -> None:
     assert engineering(point.flops_per_s, "FLOP/s") in drawing.headline
 
 
+def test_the_power_of_a_soak_is_not_that_of_the_counters_steps() -> None:
+    """A counter that moves every 0.1 s and is read every 0.03 to 0.05 s, as on an H200, under a steady 690 W."""
+    point, samples, _ = made_soak(seconds=20)
+    moments = [0.04 * i + 0.01 * (i % 2) for i in range(510)]
+    steps = [(at_s, int(at_s / 0.1) * 0.1) for at_s in moments]
+    joules = [12.3 * 10 * min(moved, 0.5) + 690 * max(0.0, moved - 0.5) for _, moved in steps]
+    clocks = [{"at_s": at_s, "energy_j": energy} for at_s, energy in zip(moments, joules, strict=True)]
+    course = course_of(point, samples, clocks, ROOFS)
+    assert course
+    power = course.table.set_index("at_s")["power_by_energy_w"].dropna()
+    assert power[power.index > 1.5].between(0.93 * 690, 1.07 * 690).all()
+    assert power[power.index < 0.5].between(100, 150).all()  # idle and load are kept apart
+    assert power[0.625] > 600
+
+
 @pytest.mark.parametrize("settings", [SCREEN, COLUMN])
 def test_the_soaks_figure(settings: Any, tmp_path: Path) -> None:
     point, samples, clocks = made_soak(seconds=20)

@@ -187,6 +187,13 @@ def test_words_say_what_to_see_where_and_from_what() -> None:
     assert "Ringed: flagged (above a roof and noisy)" in note
 
 
+def test_the_title_names_only_the_parameters_that_differ() -> None:
+    figure = drawn([point("gemm", n, **{"param.repeats": n // 64, "param.unroll": 8}) for n in (128, 4096)])
+    title = word(figure, "title").replace("\n", " ")
+    assert "repeats=64" in title
+    assert "unroll" not in title
+
+
 def test_roofs_that_were_not_measured_are_not_called_measured() -> None:
     import msgspec
 

@@ -88,6 +88,28 @@ def test_kernels_between_the_ridges_change_side() -> None:
     assert sides["gemv 4096"] == ("bandwidth", None)
 
 
+def test_only_a_kernel_measured_on_both_sides_changes_its_side() -> None:
+    """One that the ridges of others pass stayed on its side at every clock that it held itself."""
+    low, high = gemm(8192, hz=1.36e9), gemm(8192, hz=1.8e9)
+    compute, bandwidth = h200().compute("bf16"), h200().bandwidth("dram")
+    assert compute
+    assert bandwidth
+
+    def between(hz: float) -> dict[str, Any]:
+        row = gemm(520, hz=hz)
+        return row | {"kernel": "gemm_update", "ridge_flop_per_byte": compute.at(hz) / bandwidth.rate}
+
+    def headline(*rows: dict[str, Any]) -> str:
+        figure = draw_ridge_shift(pandas.DataFrame([low, high, *rows]), [h200()], SCREEN)
+        assert figure
+        return str(figure.headline)
+
+    passed = headline(between(1.75e9), between(1.8e9))
+    assert ", past gemm_update" in passed
+    assert "change" not in passed
+    assert "gemm_update changes side" in headline(between(1.36e9), between(1.8e9))
+
+
 def test_threads_take_the_place_of_clocks() -> None:
     rows, sets = threads()
     found = ridges(frame(rows), sets)

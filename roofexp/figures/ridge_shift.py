@@ -219,7 +219,7 @@ class _RidgeShift:
 
 
 def ridge_title(found: Sequence[Ridge], kernels: Sequence[Crossing], by_threads: bool) -> str:
-    """How far the ridge moved, and who changes side."""
+    """How far the ridge moved, past which kernels, and which of them were measured on both sides of it."""
     names = moved(found)
     if not names:
         ordered = sorted(found, key=lambda ridge: ridge.intensity)
@@ -233,10 +233,11 @@ def ridge_title(found: Sequence[Ridge], kernels: Sequence[Crossing], by_threads:
         f"The {first.precision} ridge moves from {plain(first.intensity)} to {plain(last.intensity)} FLOP/B "
         f"between {stages[0]} and {stages[1]}"
     )
-    turning = list(dict.fromkeys(each.name for each in kernels if each.side == "both"))
-    if not turning:
-        return start
-    return f"{start}; {style.joined(turning, 3)} change{'s' if len(turning) == 1 else ''} side"
+    beside = [each for each in kernels if each.side == "both" and each.precision == first.precision]
+    turning = list(dict.fromkeys(each.name for each in beside if each.turned))
+    passed = list(dict.fromkeys(each.name for each in beside if not each.turned))
+    start += f", past {style.joined(passed, 3)}" if passed else ""
+    return f"{start}; {style.joined(turning, 3)} change{'s' if len(turning) == 1 else ''} side" if turning else start
 
 
 def _shift(path: Sequence[Ridge]) -> float:

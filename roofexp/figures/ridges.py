@@ -184,6 +184,13 @@ class Crossing(NamedTuple):
     turns_at: float | None
     rows: DataFrame
 
+    @property
+    def turned(self) -> bool:
+        """Whether its own points lie on both sides of the ridge, each at the clock that it held: the ridges of other
+        kernels may pass one that never changed its side."""
+        known = self.rows[self.rows["ridge_flop_per_byte"] > 0]
+        return bool((known["intensity_flop_per_byte"] < known["ridge_flop_per_byte"]).nunique() == 2)
+
 
 def crossings(frame: DataFrame, found: Sequence[Ridge], names: Sequence[str]) -> list[Crossing]:
     """Where each kernel stands to the ridges of its precision; those that change sides first, then the nearest.

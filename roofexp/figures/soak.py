@@ -93,7 +93,7 @@ def _strips(point: Point, course: Course, machine: Machine | None, font: float) 
     rate += [Line(course.rate, "throughput", {"color": colours[0], "linewidth": thick})]
     clock = [Line("compute_hz", f"{sm.lower() if sm == 'Core' else sm} clock that was held", _solid(colours[2], thick))]
     clock += [Line("nvml_sm_hz", "clock by NVML", _dashed(colours[2], thin))]
-    power = [Line("power_by_energy_w", "power by the energy counter", _solid(colours[1], thick))]
+    power = [Line("power_by_energy_w", "power by the energy counter (over 1 s)", _solid(colours[1], thick))]
     power += [Line("power_w", "power by NVML (a mean over time)", _dashed(colours[1], thin))]
     limit_w = machine.details.get("power_limit_w") if machine else None
     limit = (float(limit_w), f"limit {limit_w:.0f} W") if limit_w else None

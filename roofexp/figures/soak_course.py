@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MEANS = ("nvml_sm_hz", "power_w", "temperature_c")
+POWER_S = 1.0  # NVML's counter moves every 0.1 s and is read up to 0.05 s late: a fifth of what a quarter second shows
 
 Row = Mapping[str, Any]
 
@@ -47,6 +48,8 @@ def course_of(point: Point, samples: Sequence[Row], clocks: Sequence[Row], roofs
     width_s, rates = window_s(taken), windows(taken, window_s(taken))
     end_s = max([taken[-1][0] + taken[-1][1] * taken[-1][2], *(row["at_s"] or 0.0 for row in read)])
     steps = [_step(i * width_s, width_s, rates.get(i), read, work) for i in range(max(1, int(end_s / width_s)))]
+    for step in steps:
+        step["power_by_energy_w"] = _counted_power_w(read, float(step["at_s"] or 0), taken[0][0])
     table = pandas.DataFrame(steps).astype(float)
     course = Course(table.rename(columns={"rate": "flops_per_s" if unit == "FLOP/s" else "bytes_per_s"}), unit, {})
     held = table["compute_hz"].ffill().bfill()
@@ -64,7 +67,7 @@ def course_of(point: Point, samples: Sequence[Row], clocks: Sequence[Row], roofs
 
 def _step(
     start_s: float, width_s: float, timed: tuple[float, int] | None, read: Sequence[Row], work: int
-) -> Mapping[str, float | None]:
+) -> dict[str, float | None]:
     """One row of the table; ``timed``: seconds and launches. A lap's clock belongs to the time before it."""
     end_s = start_s + width_s
     rows = [row for row in read if start_s <= row["at_s"] < end_s]
@@ -73,15 +76,17 @@ def _step(
     step["rate"] = work * timed[1] / timed[0] if timed else None
     step["compute_hz"] = _mean(laps)
     step |= {name: _mean([row[name] for row in rows if row.get(name) is not None]) for name in MEANS}
-    step["power_by_energy_w"] = _counted_power_w(rows)
+    step["power_by_energy_w"] = None  # in its place among the columns
     last = rows[-1] if rows else {}
     step |= {name: value for name, value in last.items() if name.startswith("throttled_")}
     return step
 
 
-def _counted_power_w(rows: Sequence[Row]) -> float | None:
-    """Between the first and the last movement of the energy counter among these rows."""
-    known = [row for row in rows if row.get("energy_j") is not None]
+def _counted_power_w(read: Sequence[Row], at_s: float, began_s: float) -> float | None:
+    """Between the first and the last movement of the energy counter in the second around ``at_s``; idle time before the
+    load began and the load are kept apart."""
+    near = [row for row in read if abs(row["at_s"] - at_s) <= POWER_S / 2 and row.get("energy_j") is not None]
+    known = [row for row in near if (row["at_s"] >= began_s) == (at_s >= began_s)]
     moved = [later for earlier, later in itertools.pairwise(known) if later["energy_j"] != earlier["energy_j"]]
     if len(moved) < 2:
         return None

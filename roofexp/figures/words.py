@@ -136,7 +136,7 @@ def _roof(row: Series[Any]) -> str:
 def _what(row: Series[Any], drawn: DataFrame) -> str:
     """Tells one point of a kernel from the others of it."""
     words = [f"size {size_name(row['size'])}"] if drawn["size"].nunique() > 1 else []
-    for name in ("precision", "params"):
+    for name in ("precision", "varying_params"):
         if drawn[name].nunique() > 1 and row[name] and row[name] not in row["roof"]:
             words.append(row[name])
     return " ".join(words) or short_name(row)
