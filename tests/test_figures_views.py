@@ -196,6 +196,16 @@ def test_staircase_has_series_capacities_and_roofs(tmp_path: Path, settings: Any
     figure.save(tmp_path / "staircase")
 
 
+def test_the_staircases_title_is_of_the_fastest_series() -> None:
+    rows = staircase()
+    hot = [row for row in rows if row["cache_state"] == "hot"]
+    once = [row | {"param.repeats": 1, "time_s": row["time_s"] * 3} for row in hot]
+    many = [row | {"param.repeats": 20} for row in hot]
+    figure = draw_staircase(pandas.DataFrame([*once, *many]), h200(), SCREEN)
+    assert figure
+    assert "repeats=20" in figure.headline
+
+
 def test_staircase_needs_six_sizes_on_both_sides_of_a_cache() -> None:
     small = [row for row in staircase() if row["working_set_bytes"] < 2e7]
     assert draw_staircase(pandas.DataFrame(small), h200(), SCREEN) is None

@@ -176,9 +176,11 @@ def _draw_capacities(ground: Ground, machine: Machine, font_pt: float, table: Ta
 
 
 def staircase_title(series: list[Series], machine: Machine) -> str:
-    """The rates on both sides of the largest step, of the first hot series (or of the first)."""
-    shown = next((each for each in series if each.hot), series[0])
-    sets, rates, name = shown.rows["working_set_bytes"], shown.rows["rate"], style.shortened(shown.kernel, 30)
+    """The rates on both sides of the largest step, of the fastest hot series (or of the first): one that reads once is
+    mostly launch while all fits in a cache."""
+    shown = max((each for each in series if each.hot), key=lambda each: each.rows["rate"].max(), default=series[0])
+    sets, rates = shown.rows["working_set_bytes"], shown.rows["rate"]
+    name = style.shortened(" ".join(shown.words) if len(series) > 1 else shown.kernel, 40)
     for level in reversed(LEVELS[1:]):  # nearest first: the fastest level that some working sets fit
         inside = rates[sets <= KEEPS * machine.cache_bytes.get(level, 0)]
         if len(inside) and shown.hot and level in (machine.kept_levels or LEVELS):
