@@ -105,7 +105,9 @@ def energy_facts(
     launch_s = sum(time_s * launches for time_s, launches in late) / sum(launches for _, launches in late)
     if not cold and (period_s or share >= MOSTLY_TIMED):
         pauses = ", pauses included" if period_s and samples.busy_s < PAUSED * samples.passed_s else ""
-        source = f"{counter}, all of the time{pauses}"
+        worked = samples.timed_s / samples.busy_s if period_s and samples.busy_s else share
+        gaps = f", launches filled {worked:.0%} of the work" if worked < MOSTLY_TIMED else ""
+        source = f"{counter}, all of the time{pauses}{gaps}"
         return facts | {"energy_per_launch_j": power_w * launch_s / share, "energy_source": source}
     if share >= MOSTLY_TIMED and not period_s:
         source = f"{counter}, the share of the launches"

@@ -64,6 +64,9 @@ def test_pauses_are_in_the_energy_of_a_launch_and_whole_periods_are_compared() -
     assert clock.extra["energy_per_launch_j"] == pytest.approx(mean_w * 1.0 / 300, rel=0.03)
     assert clock.extra["duty_held"] == pytest.approx(0.3)
     assert "pauses included" in str(clock.extra["energy_source"])
+    assert "filled" not in str(clock.extra["energy_source"])
+    gappy, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 10, 30, 1.0, busy_s=0.4), cold=False, period_s=0.2)
+    assert "launches filled 75% of the work" in str(gappy.extra["energy_source"])
 
 
 def test_too_short_a_part_and_flushes_between_launches_give_no_energy() -> None:
