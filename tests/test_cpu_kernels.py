@@ -13,6 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from roofexp.configuration import load_kernel
+from roofexp.devices.checking import _deviation
 from roofexp.devices.cpu import CpuDevice
 from roofexp.devices.native import Vector, Worker
 from roofexp.errors import BadInputError
@@ -290,3 +291,15 @@ def test_no_kernel_file_hides_a_module_of_the_language(device: CpuDevice) -> Non
     """Kernel folders are searched after the standard library, whose copy must stay what it is."""
     load(device, "stream/copy.py", "build")
     assert "kernels" not in str(sys.modules["copy"].__file__)
+
+
+@pytest.mark.parametrize("shape", [(3,), (700_001,), (3, 400_000), (1024, 1024), (2, 3, 200_000)])
+def test_every_element_is_compared_whatever_the_slices(shape: tuple[int, ...]) -> None:
+    wanted = np.zeros(shape)
+    for place in (0, -1, wanted.size // 2):
+        found = wanted.copy()
+        found.reshape(-1)[place] = -2.5
+        assert _deviation(found, wanted, np) == (0, 2.5)
+        found.reshape(-1)[place] = np.nan
+        assert _deviation(found, wanted, np) == (1, 0.0)
+    assert _deviation(np.ones(shape), np.broadcast_to(np.zeros(()), shape), np) == (0, 1.0)

@@ -7,12 +7,12 @@ import importlib.util
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from roofexp.devices.calls import compile_call
-from roofexp.devices.checking import check_result, poison
+from roofexp.devices.checking import check_result, expectation, poison
 from roofexp.devices.cpu_clock import CpuClockWatch
 from roofexp.devices.cpu_machine import cores_in_use, describe_cpu
 from roofexp.errors import BadInputError, FailedError, SkippedError
@@ -186,17 +186,28 @@ class CpuKernel:
         for operand in kernel.outputs:
             if operand.role == "out":
                 poison(self._operands[operand.name])
-        before = (
-            {name: array.astype(numpy.float64) for name, array in self._operands.items()} if kernel.references else {}
-        )
-        self._compile_and_launch()
-        if not kernel.references:
-            return None
-        after = {operand.name: self._operands[operand.name].astype(numpy.float64) for operand in kernel.outputs}
         with numpy.errstate(all="ignore"):
-            check = check_result(kernel, before, after, numpy)
+            expected = expectation(kernel, self._as_float64(kernel.operands), numpy) if kernel.references else None
+        if expected:
+            expected = expected._replace(values={name: self._own(value) for name, value in expected.values.items()})
+        self._compile_and_launch()
+        if expected is None:
+            return None
+        with numpy.errstate(all="ignore"):
+            check = check_result(kernel, expected, self._as_float64(kernel.outputs), numpy)
         self.restore()
         return check
+
+    def _as_float64(self, operands: Iterable[Operand]) -> dict[str, Any]:
+        """Copies only where the type is another."""
+        return {operand.name: self._operands[operand.name].astype("float64", copy=False) for operand in operands}
+
+    def _own(self, value: Any) -> Any:
+        """A reference that is an operand itself, as that of a copy, must not change with it."""
+        import numpy
+
+        shared = any(numpy.may_share_memory(value, operand) for operand in self._operands.values())
+        return numpy.array(value) if shared else value
 
     def run_hot(self, launches: int) -> float:
         return _time(self._launch, launches) * launches

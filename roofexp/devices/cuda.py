@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from roofexp.devices.checking import check_result
+from roofexp.devices.checking import check_result, expectation
 from roofexp.devices.cuda_arrays import fill_array, poison_array, to_float64
 from roofexp.devices.cuda_calls import build_call, why_no_call
 from roofexp.devices.cuda_clock import CudaClockWatch
@@ -182,7 +182,7 @@ class CudaKernel:
             return None
         self._take_result(result)
         after = self._as_float64([operand.name for operand in kernel.outputs])
-        check = check_result(kernel, before, after, cupy)
+        check = check_result(kernel, expectation(kernel, before, cupy), after, cupy)
         del before, after
         cupy.get_default_memory_pool().free_all_blocks()
         self.restore()
