@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,14 @@ def finish(run: Running, interrupted: bool = False) -> int:
             notes.append(f"MLflow   {run.tracker.tracker.ui_command}")
             notes += [f"         {address}" for address in run.tracker.tracker.pages]
     print_summary(run.folder, points, figures, [*notes, *gate])
+    outlast_the_second(run.folder)
     return run.exit_code
+
+
+def outlast_the_second(folder: Path) -> None:
+    """Folders are named by the second: the next sweep of a script, started at once, must find another name."""
+    while time.strftime("%Y-%m-%d_%H-%M-%S") == folder.name:
+        time.sleep(0.02)
 
 
 def collected(folder: Path, interrupted: bool) -> list[Point]:

@@ -42,11 +42,11 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     without_counters = _check_counters(config)
     _check_rules(config)
     gate = _read_gate(config)
+    _open_named_device(config)  # before anything is written: what is refused leaves no folder
     _make_writable(folder)
     sweep = _described(config, folder, overrides, plain_run)
     (folder / STOP_MARK).unlink(missing_ok=True)
     (folder / NO_COUNTERS_MARK).unlink(missing_ok=True)
-    _open_named_device(config)
     if without_counters:  # told of a sweep that goes on, not of one whose device is refused
         print(without_counters)
     total = 1 if plain_run else count_jobs(config)

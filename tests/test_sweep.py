@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from roofexp.finish import outlast_the_second
 from tests.conftest import QUICK, ROOT, python_path
 
 
@@ -187,7 +188,7 @@ def test_joblib_processes_share_one_sweep(program, sweep_folder) -> None:
     assert "3 ok" in done.stdout
 
 
-def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, sweep_folder) -> None:
+def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, tmp_path: Path) -> None:
     from roofexp.devices.cuda_machine import why_no_cuda
 
     if why_no_cuda(0) is None:
@@ -196,9 +197,19 @@ def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, sweep_
     assert named.returncode == 2
     assert "goes on" not in named.stdout  # without ncu too: nothing goes on
     assert "device=cuda: " in named.stderr
+    assert not list(tmp_path.glob("outputs/*/*/sweep.yaml"))  # else the next one, in the same second, would be refused
     auto = program("kernel=vadd", "size=1001", "device=auto")
     assert auto.returncode == 0
     assert "device: " in auto.stdout
+
+
+def test_a_sweep_lasts_past_the_second_that_its_folder_is_named_after(tmp_path: Path) -> None:
+    name = time.strftime("%Y-%m-%d_%H-%M-%S")
+    outlast_the_second(tmp_path / name)
+    assert time.strftime("%Y-%m-%d_%H-%M-%S") != name
+    start = time.monotonic()
+    outlast_the_second(tmp_path / "mine")
+    assert time.monotonic() - start < 0.5
 
 
 def test_more_cores_than_there_are_are_skipped(program, sweep_folder) -> None:
