@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from types import FrameType
 
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.folders import conf_folder
+from roofexp.interruption import asked, listen
 
 OPTIONS_WITH_VALUE = {
     *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
@@ -62,7 +61,7 @@ def _invoke(arguments: list[str]) -> int:
 
     arguments = in_order(resumed(arguments))
     sys.argv = ["roofexp", *arguments]
-    signal.signal(signal.SIGTERM, _terminated)
+    listen()
     try:
         _hydra()
     except KeyboardInterrupt:
@@ -70,7 +69,7 @@ def _invoke(arguments: list[str]) -> int:
     except SystemExit as error:
         _finished(interrupted=True)
         return error.code if isinstance(error.code, int) else EXIT_BAD_INPUT
-    return _finished(interrupted=False)
+    return _finished(interrupted=asked())
 
 
 def _hydra() -> None:
@@ -106,11 +105,6 @@ def _ended_by(error: Exception) -> int:
         return EXIT_BAD_INPUT
     _finished(interrupted=True)
     return EXIT_POINT_FAILED
-
-
-def _terminated(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends a sweep as Ctrl-C does: what was measured stays."""
-    raise KeyboardInterrupt
 
 
 def in_order(arguments: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from roofexp.configuration import config_hash, kernel_of, plain
 from roofexp.devices import parse_device
 from roofexp.diagnosis import diagnosed
 from roofexp.errors import EXIT_POINT_FAILED, BadInputError, SkippedError, explain_disk
+from roofexp.interruption import raise_again
 from roofexp.kernel import Kernel
 from roofexp.machine import RoofSet
 from roofexp.measure import Progress, Reply, Request
@@ -55,6 +56,7 @@ def run_job(config: DictConfig) -> None:
 
 def run_at(config: DictConfig, where: Place) -> None:
     """Measures one point in its folder, unless it is there already; ``config`` is of the schema's types."""
+    raise_again()
     start = time.perf_counter()
     run = running(where.sweep)
     if (where.sweep / STOP_MARK).exists():
