@@ -9,6 +9,7 @@ from typing import Any
 
 from roofexp.archive import is_packed, read_configs
 from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, explain_disk
+from roofexp.folders import STAMP
 from roofexp.point import Point, read_points
 from roofexp.running import Running
 from roofexp.schema import FiguresConfig
@@ -48,7 +49,7 @@ def finish(run: Running, interrupted: bool = False) -> int:
 
 def outlast_the_second(folder: Path) -> None:
     """Folders are named by the second: the next sweep of a script, started at once, must find another name."""
-    while time.strftime("%Y-%m-%d_%H-%M-%S") == folder.name:
+    while time.strftime(STAMP) == folder.name:
         time.sleep(0.02)
 
 

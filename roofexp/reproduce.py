@@ -20,6 +20,7 @@ import msgspec
 from roofexp.agreement import Side, Tolerance, agreement, describe, table_csv
 from roofexp.archive import read_configs, read_sweep_machines, read_sweep_points
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.folders import STAMP
 from roofexp.point import Point, write_atomically
 from roofexp.rerun import rerun
 from roofexp.roofline import PlacingSettings
@@ -126,7 +127,7 @@ def _chosen(points: dict[int, Point], only: str | None) -> list[int]:
 def new_folder(original: Original, outputs: Path) -> Path:
     """outputs/<the sweep's name>/<now>, as any sweep."""
     name = str(original.sweep.get("name") or original.folder.name)
-    return outputs / name / f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S}"
+    return outputs / name / f"{datetime.datetime.now():{STAMP}}"
 
 
 def _measure(original: Original, folder: Path, options: argparse.Namespace, words: list[str]) -> bool:

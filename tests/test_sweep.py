@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from roofexp.finish import outlast_the_second
+from roofexp.folders import STAMP
 from tests.conftest import QUICK, ROOT, python_path
 
 
@@ -204,9 +205,10 @@ def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, tmp_pa
 
 
 def test_a_sweep_lasts_past_the_second_that_its_folder_is_named_after(tmp_path: Path) -> None:
-    name = time.strftime("%Y-%m-%d_%H-%M-%S")
+    name = time.strftime(STAMP)
     outlast_the_second(tmp_path / name)
-    assert time.strftime("%Y-%m-%d_%H-%M-%S") != name
+    assert time.strftime(STAMP) != name
+    assert f"${{now:{STAMP}}}" in (ROOT / "conf" / "config.yaml").read_text()
     start = time.monotonic()
     outlast_the_second(tmp_path / "mine")
     assert time.monotonic() - start < 0.5
