@@ -15,6 +15,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check roofexp kernels tests
 	$(BIN)/ruff format --check roofexp kernels tests
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/yamllint -s conf roofexp
 
 bench: $(VENV)/.installed-dev

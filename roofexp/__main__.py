@@ -1,3 +1,5 @@
-from roofexp.cli import main
+from __future__ import annotations
+
+from roofexp.commands.run import main
 
 main()

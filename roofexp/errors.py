@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 EXIT_OK = 0
+
 EXIT_POINT_FAILED = 1
+
 EXIT_BAD_INPUT = 2
+
 EXIT_INTERRUPTED = 130
-
-
-def explain_disk(error: OSError) -> str:
-    """A file that could not be written or read, by the path that the user knows, and why."""
-    path = os.path.relpath(error.filename) if error.filename else "outputs"
-    return f"{error.filename if path.startswith('..') else path}: {error.strerror or error}"
 
 
 class BadInputError(Exception):

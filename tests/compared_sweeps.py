@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from roofexp.archive import read_sample_times, read_sweep_points
-from roofexp.compare.side import Side
-from roofexp.point import Clock, Flag, Point, Timing, Traffic, Work, write_point
-from roofexp.roofline import PlacingSettings, place
-from roofexp.statistics import median, median_interval, quantile
-from roofexp.sweep import write_machine, write_roofs, write_sweep
+from roofexp.compare.matching import Side
+from roofexp.placing.roofline import PlacingSettings, place
+from roofexp.records.archive import read_sample_times, read_sweep_points
+from roofexp.records.point import Clock, Flag, Point, Timing, Traffic, Work, write_point
+from roofexp.records.samples import median, median_interval, quantile
+from roofexp.records.sweep_folder import write_machine, write_roofs, write_sweep
 from tests.counted_sweep import MACHINE, ROOFS
 
 RECORDED = Path(__file__).parent / "data/samples/cpu"

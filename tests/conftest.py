@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.worker import kernel_files_hash
+from roofexp.devices.environment import kernel_files_hash
 
 ROOT = Path(__file__).parent.parent
 QUICK = [

@@ -10,12 +10,13 @@ import msgspec
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from roofexp.configuration import config_hash, kernel_of, plain
-from roofexp.machine import Machine, Roof, RoofSet
-from roofexp.point import Clock, Point, Timing, read_points, write_point
-from roofexp.roofline import PlacingSettings, model_traffic, place
-from roofexp.schema import register
-from roofexp.sweep import write_machine, write_roofs, write_sweep
+from roofexp.config.plain import config_hash, plain
+from roofexp.config.schema import register
+from roofexp.kernel.load import kernel_of
+from roofexp.placing.roofline import PlacingSettings, model_traffic, place
+from roofexp.records.machine import Machine, Roof, RoofSet
+from roofexp.records.point import Clock, Point, Timing, read_points, write_point
+from roofexp.records.sweep_folder import write_machine, write_roofs, write_sweep
 from tests.kernel_cases import CONF
 
 MACHINE = Machine(

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.counters.launch import Launch, Metric
-from roofexp.point import Counted, Point
+from roofexp.ncu.launch import Launch, Metric
+from roofexp.records.point import Counted, Point
 
 GEMM = ["fp64", "tf32", "fp16", "bf16"]
 STREAMS = ["copy", "vadd", "triad", "saxpy"]

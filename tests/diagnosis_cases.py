@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from roofexp.diagnosis.diagnose import diagnosed
-from roofexp.machine import Roof
-from roofexp.point import Point
-from roofexp.roofline import PlacingSettings, attainable, place
+from roofexp.diagnosis import diagnosed
+from roofexp.placing.roofline import PlacingSettings, attainable, place
+from roofexp.records.machine import Roof
+from roofexp.records.point import Point
 from tests.counted_sweep import ROOFS
 
 SETTINGS = PlacingSettings(on_roof=0.85, far_below=0.30, above_roof=1.02, near_floor=3.0)

@@ -9,8 +9,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from roofexp.config.schema import Config
 from roofexp.kernel import Kernel, build_kernel
-from roofexp.schema import Config
 
 ROOT = Path(__file__).parent.parent
 CONF, KERNELS = ROOT / "conf", ROOT / "kernels"

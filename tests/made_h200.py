@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from roofexp.machine import RoofSet, Sustained
+from roofexp.records.machine import RoofSet, Sustained
 
 ROOFS = Path(__file__).parent / "data" / "h200" / "roofs.json"
 LAUNCH_S = 2.0e-6

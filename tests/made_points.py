@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofexp.machine import Machine, Roof, RoofSet
-from roofexp.schema import FiguresConfig, FigureStyle
+from roofexp.config.schema import FiguresConfig, FigureStyle
+from roofexp.records.machine import Machine, Roof, RoofSet
 
 SCREEN = FiguresConfig(style=FigureStyle.screen, width_mm=240, font_pt=10, labels=12)
 PAPER = FiguresConfig(style=FigureStyle.paper, width_mm=180, font_pt=8, labels=8)

@@ -6,11 +6,12 @@ import math
 import random
 from typing import Any
 
-from roofexp.clock_facts import clock_facts
-from roofexp.machine import Machine, Roof, RoofSet
-from roofexp.measure import throttle_flags
-from roofexp.point import Clock, Point, Traffic, Work
-from roofexp.timing import Samples, summarised
+from roofexp.measure.bench import throttle_flags
+from roofexp.measure.clock_summary import clock_facts
+from roofexp.measure.sampler import summarised
+from roofexp.records.machine import Machine, Roof, RoofSet
+from roofexp.records.point import Clock, Point, Traffic, Work
+from roofexp.records.samples import Samples
 
 SIZE = 8192
 WORK = Work(flops=2 * SIZE**3, dram_bytes=3 * SIZE * SIZE * 2, working_set_bytes=3 * SIZE * SIZE * 2)

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from roofexp.machine import RoofCheck, RoofSet, Sustained
-from roofexp.point import (
+from roofexp.records.machine import RoofCheck, RoofSet, Sustained
+from roofexp.records.point import (
     Cause,
     Check,
     Clock,
@@ -23,7 +23,8 @@ from roofexp.point import (
     Work,
     write_point,
 )
-from roofexp.sweep import collect, write_machine, write_roofs, write_sweep
+from roofexp.records.sweep_folder import write_machine, write_roofs, write_sweep
+from roofexp.run.finish import collect
 from tests.made_points import many, roofs
 
 SWEEP = {

@@ -19,7 +19,7 @@ import re
 import sys
 from pathlib import Path
 
-from roofexp.units import engineering, percent, plain
+from roofexp.text.numbers import engineering, percent, plain
 
 ROOT = Path(__file__).parents[1]
 TABLE = re.compile(r"<!-- numbers of (\S+) by ([^:]+): ([^>]+?) -->\n((?:\|[^\n]*\n)+)")

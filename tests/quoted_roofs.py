@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from roofexp.machine import Roof, RoofSet
-from roofexp.units import engineering, percent
+from roofexp.records.machine import Roof, RoofSet
+from roofexp.text.numbers import engineering, percent
 
 ROOT = Path(__file__).parents[1]
 MARK = re.compile(r"<!-- roofs of (\S+) -->\n((?:\|[^\n]*\n)*)")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from roofexp.counters.verdict import placing_settings
-from roofexp.diagnose import judged
-from roofexp.machine import RoofSet
-from roofexp.point import Point, read_points
-from roofexp.sweep import read_roofs
+from roofexp.commands.diagnose import judged
+from roofexp.counters.report_placing import placing_settings
+from roofexp.records.machine import RoofSet
+from roofexp.records.point import Point, read_points
+from roofexp.records.sweep_folder import read_roofs
 from tests.ncu_text import DATA
 
 

@@ -10,28 +10,28 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.archive import (
+from roofexp.commands.count import main as count
+from roofexp.commands.diagnose import main as diagnose
+from roofexp.commands.publish import findings, first_private
+from roofexp.commands.publish import main as publish
+from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
+from roofexp.records.archive import (
     is_packed,
     job_folders,
+    portable,
     read_configs,
     read_sample_times,
     read_sweep_machines,
     read_sweep_points,
     read_tables,
 )
-from roofexp.count import main as count
-from roofexp.diagnose import main as diagnose
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
-from roofexp.finish import stored_configuration
-from roofexp.packing import portable
-from roofexp.point import Flag, write_point
-from roofexp.private_words import findings, first_private
-from roofexp.publish import main as publish
+from roofexp.records.point import Flag, write_point
+from roofexp.records.sweep_folder import read_roofs, read_sweep, write_sweep
 from roofexp.report import write_report
-from roofexp.resume import resumed
-from roofexp.sweep import collect, read_roofs, read_sweep, write_sweep
-from roofexp.tracking.sweep_folder import read_sweep as read_folder
-from roofexp.tracking.sweep_folder import sweep_files
+from roofexp.run.finish import collect, stored_configuration
+from roofexp.run.resume import resumed
+from roofexp.tracking.sweep_run import read_sweep as read_folder
+from roofexp.tracking.sweep_run import sweep_files
 from tests.counted_sweep import make_sweep
 
 COMMIT = {"git_commit": "0123456789abcdef", "git_dirty": False, "started": "2026-11-30T06:00:00+00:00"}

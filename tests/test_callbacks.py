@@ -5,7 +5,7 @@ from __future__ import annotations
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
-from roofexp.callbacks import SweepCallback
+from roofexp.run.callbacks import SweepCallback
 
 
 def test_the_configuration_of_a_job_is_let_go_when_the_next_one_starts() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy
 import pytest
 
-from roofexp.devices.calls import compile_call
-from roofexp.devices.cuda_calls import build_call
+from roofexp.devices.cuda.operands import build_call
+from roofexp.devices.library_call import compile_call
 from roofexp.errors import BadInputError
 from roofexp.kernel import build_kernel
 from tests.kernel_cases import kernel_config, precision_config

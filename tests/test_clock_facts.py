@@ -10,21 +10,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from roofexp.clock_facts import clock_facts, counter_power_w, mean_power_w, throttle_agreement, throttled_share
-from roofexp.configuration import load_kernel
-from roofexp.devices.rapl import Rapl
-from roofexp.figures.soak import draw_soak
-from roofexp.figures.soak_course import course_of
-from roofexp.folders import conf_folder
-from roofexp.job import samples_table
-from roofexp.measure import Request, throttle_flags
-from roofexp.point import Clock
-from roofexp.soak import settled
-from roofexp.steadiness import drift
-from roofexp.sweep import point_row
-from roofexp.timing import Samples, summarised
-from roofexp.tracking.point_metrics import point_values
-from roofexp.units import engineering
+from roofexp.config.paths import conf_folder
+from roofexp.devices.cpu.machine import Rapl
+from roofexp.figures.kinds.soak import draw_soak
+from roofexp.figures.kinds.soak_course import course_of
+from roofexp.kernel.load import load_kernel
+from roofexp.measure.bench import Request, throttle_flags
+from roofexp.measure.clock_summary import clock_facts, counter_power_w, throttle_agreement
+from roofexp.measure.sampler import summarised
+from roofexp.measure.soak import settled
+from roofexp.measure.steadiness import drift
+from roofexp.records.clock_readings import mean_power_w, throttled_share
+from roofexp.records.point import Clock
+from roofexp.records.points_table import point_row
+from roofexp.records.samples import Samples
+from roofexp.run.job import samples_table
+from roofexp.text.numbers import engineering
+from roofexp.tracking.point_run import point_values
 from tests.made_points import COLUMN, SCREEN
 from tests.made_soak import MACHINE, ROOFS, made_soak
 from tests.test_timing import SETTINGS

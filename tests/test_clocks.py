@@ -19,17 +19,14 @@ import msgspec
 import pytest
 import yaml
 
-from roofexp.clocks.allowed import allowed_modes
-from roofexp.clocks.hold import ClockHold, Held, Target
-from roofexp.clocks.journal import Journal, boot_id, new_entry
-from roofexp.clocks.left_over import left_over, restore_left_over
-from roofexp.clocks.modes import HELD, asked_for, check_clock, find_roofs, roofs_mode
-from roofexp.clocks.ncu_hold import NcuHold, clock_controls
-from roofexp.clocks.record import with_asked
-from roofexp.clocks.refused import RefusedError
+from roofexp.clocks import HELD, asked_for, check_clock, find_roofs, roofs_mode
+from roofexp.clocks.hold import ClockHold, Held, Target, with_asked
+from roofexp.clocks.journal import Journal, allowed_modes, boot_id, left_over, new_entry, restore_left_over
+from roofexp.clocks.lock_methods import NcuHold, clock_controls
+from roofexp.config.paths import conf_folder
+from roofexp.devices.nvml import RefusedError
 from roofexp.errors import BadInputError
-from roofexp.folders import conf_folder
-from roofexp.point import Clock, read_point
+from roofexp.records.point import Clock, read_point
 from tests.conftest import python_path
 from tests.fake_nvml import UUID, FakeGpu, open_fake
 from tests.made_points import roofs
@@ -525,7 +522,7 @@ def test_an_ncu_that_died_is_started_again(rig: Rig) -> None:
 
 
 def test_an_ncu_that_does_not_end_is_killed_and_the_clocks_are_reset(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofexp.clocks.ncu_hold.END_S", 0.2)
+    monkeypatch.setattr("roofexp.clocks.lock_methods.END_S", 0.2)
     rig.ncu = fake_ncu(rig.folder, child="import time; print('ready', flush=True); time.sleep(60)")
     rig.ensure({"mode": "base"})
     rig.hold.release(rig.said.append)

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.compare.command import main, share
+from roofexp.commands.compare import main, share
 from roofexp.compare.comparison import compare
+from roofexp.compare.difference import Settings
 from roofexp.compare.matching import match
-from roofexp.compare.reading import Settings
 from roofexp.compare.significance import (
     autocorrelation_time,
     change,
@@ -26,7 +26,7 @@ from roofexp.compare.significance import (
 )
 from roofexp.compare.table import closing, heading
 from roofexp.errors import BadInputError
-from roofexp.point import Clock
+from roofexp.records.point import Clock
 from tests.compared_sweeps import again, failed, flagged, made, quiet, recorded, side, sweep_of, written
 
 TRIES = 20

@@ -15,8 +15,8 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import ValidationError
 
-from roofexp.composition import SharingLoader, share_compositions
-from roofexp.schema import register
+from roofexp.config.composition import SharingLoader, share_compositions
+from roofexp.config.schema import register
 from tests.kernel_cases import CONF
 
 Loaders = tuple[ConfigLoaderImpl, SharingLoader]

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from roofexp.counters.catalogue import LEVELS, catalogue, is_known, request, resolve, tensor_metrics
-from roofexp.counters.tensor import parse_tensor_name
+from roofexp.counters.flops import parse_tensor_name
 from roofexp.errors import BadInputError
+from roofexp.ncu.catalogue import LEVELS, catalogue, is_known, request, resolve, tensor_metrics
 
 ARCHITECTURES = ["7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"]
 PRECISIONS = ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]

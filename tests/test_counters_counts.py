@@ -6,8 +6,8 @@ import pytest
 from ncu_text import DATA
 
 from roofexp.counters.counts import Counts, derive
-from roofexp.counters.report import read_report_file
-from roofexp.counters.tensor import parse_tensor_name
+from roofexp.counters.flops import parse_tensor_name
+from roofexp.ncu.report import read_report_file
 from tests.recorded_faults import recorded
 
 INST = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"

@@ -8,8 +8,8 @@ import pytest
 from ncu_text import DATA
 
 from roofexp.counters.counts import Counts, derive
-from roofexp.counters.launch import Launch
-from roofexp.counters.report import read_report, read_report_file
+from roofexp.ncu.launch import Launch
+from roofexp.ncu.report import read_report, read_report_file
 
 N, GEMM = 1 << 26, 2 * 4096**3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ncu_text import DATA
 
-from roofexp.counters.messages import explain_ncu_failure
+from roofexp.ncu import explain_ncu_failure
 
 
 def test_permission() -> None:

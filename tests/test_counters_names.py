@@ -7,9 +7,9 @@ import csv
 import pytest
 from ncu_text import DATA
 
-from roofexp.counters.names import match_names, short_name
-from roofexp.counters.report import read_report_file
 from roofexp.errors import BadInputError
+from roofexp.ncu.launch import match_names, short_name
+from roofexp.ncu.report import read_report_file
 
 
 @pytest.mark.parametrize(

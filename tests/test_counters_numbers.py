@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofexp.counters.numbers import Convention, choose_convention, parse_number
-from roofexp.counters.units import UnknownUnitError, convert
+from roofexp.ncu.numbers import Convention, UnknownUnitError, choose_convention, convert, parse_number
 
 POINT, COMMA = Convention("."), Convention(",")
 

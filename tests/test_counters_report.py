@@ -8,9 +8,9 @@ import pytest
 from ncu_text import DATA, columns, one, text_of, wide
 
 from roofexp.counters.counts import Counts, derive
-from roofexp.counters.launch import Launch
-from roofexp.counters.report import read_report, read_report_file
 from roofexp.errors import BadInputError
+from roofexp.ncu.launch import Launch
+from roofexp.ncu.report import read_report, read_report_file
 
 BYTES, TIME = "dram__bytes.sum", "gpu__time_duration.sum"
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.candidates import Wish
-from roofexp.counters import run
-from roofexp.counters.catalogue import request
-from roofexp.counters.told import counting_lines
-from roofexp.counting import count_sweep
+from roofexp.counters.counting import Wish, count_sweep
+from roofexp.ncu import session
+from roofexp.ncu.catalogue import request
+from roofexp.run.summary import counting_lines
 from tests.counted_sweep import make_sweep, points_of
 from tests.fake_ncu import FakeNcu
 from tests.kernel_cases import CONF
@@ -30,7 +29,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("ROOFEXP_CACHE_DIR", raising=False)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr("roofexp.counters.ncu.PLACES", ())
+    monkeypatch.setattr("roofexp.ncu.PLACES", ())
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +248,7 @@ def test_rows_that_were_lost_with_the_session_are_counted_again(sweep: Path, tmp
 
 
 def test_a_session_that_hangs_is_ended(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "GRACE_S", 0.3)
+    monkeypatch.setattr(session, "GRACE_S", 0.3)
     start = time.monotonic()
     count(sweep, fake(tmp_path, hangs_at=4096), timeout_s=0.5)
     assert time.monotonic() - start < 30
@@ -373,8 +372,8 @@ def test_no_temporary_file_is_left(sweep: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def finished(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    from roofexp.finish import finish
-    from roofexp.running import Running
+    from roofexp.run.finish import finish
+    from roofexp.run.progress import Running
 
     code = finish(Running(folder, {"sweep_id": "s1"}, 4))
     caught = capsys.readouterr()
@@ -406,7 +405,7 @@ def test_ctrl_c_while_counting_leaves_a_sweep_to_resume(sweep, capsys, monkeypat
     def interrupted(*arguments: object, **options: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("roofexp.counting.count_sweep", interrupted)
+    monkeypatch.setattr("roofexp.counters.counting.count_sweep", interrupted)
     code, said = finished(sweep, capsys)
     assert code == 130
     assert "resume=" in said
@@ -417,7 +416,7 @@ def test_a_mistake_in_counting_costs_no_result(sweep, capsys, monkeypatch: pytes
     def mistaken(*arguments: object, **options: object) -> int:
         raise ZeroDivisionError("who wrote this")
 
-    monkeypatch.setattr("roofexp.counting.count_sweep", mistaken)
+    monkeypatch.setattr("roofexp.counters.counting.count_sweep", mistaken)
     code, said = finished(sweep, capsys)
     assert code == 0
     assert "who wrote this; traffic stays modelled" in said

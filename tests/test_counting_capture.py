@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.counters.counted import counted_point
-from roofexp.counters.join import join
-from roofexp.point import Point
+from roofexp.counters.join import counted_point, join
+from roofexp.records.point import Point
 from tests.counted_sweep import MACHINE, ROOFS, make_sweep, points_of
 from tests.counting_facts import CASES, FACTS, Points, read_gathered
 from tests.ncu_text import DATA

@@ -11,10 +11,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.counters.child import EXIT_NO_DEVICE, EXIT_ORPHAN, EXIT_TIMEOUT, run_tasks
-from roofexp.counters.plan import Plan, ProgressFile, Step, Task, at_work
-from roofexp.counters.run import child_environment
 from roofexp.errors import BadInputError, FailedError
+from roofexp.ncu.child import (
+    EXIT_NO_DEVICE,
+    EXIT_ORPHAN,
+    EXIT_TIMEOUT,
+    Plan,
+    ProgressFile,
+    Step,
+    Task,
+    at_work,
+    run_tasks,
+)
+from roofexp.ncu.session import child_environment
 from tests.counted_sweep import MACHINE
 from tests.kernel_cases import build
 
@@ -110,7 +119,7 @@ def test_it_brings_no_mlflow_and_no_run_of_the_parent(monkeypatch: pytest.Monkey
     monkeypatch.setenv("MLFLOW_RUN_ID", "0123456789abcdef")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///elsewhere.db")
     assert not [name for name in child_environment("cuda") if name.startswith("MLFLOW_")]
-    code = "import sys, roofexp.counters.child; print([m for m in sys.modules if m.startswith(('mlflow', 'hydra'))])"
+    code = "import sys, roofexp.ncu.child; print([m for m in sys.modules if m.startswith(('mlflow', 'hydra'))])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -119,7 +128,7 @@ def start_child(tmp_path: Path, body: str = "", **plan: object) -> subprocess.Co
     """The real process, with ``body`` run before it."""
     given = {"device": "cuda", "roots": [], "tasks": [], "timeout_s": 0.4, "parent": os.getpid(), **plan}
     (tmp_path / "plan.json").write_text(json.dumps(given))
-    code = f"import roofexp.counters.child as child\n{body}\nchild.main()"
+    code = f"import roofexp.ncu.child as child\n{body}\nchild.main()"
     return subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "plan.json"), str(tmp_path / "progress")],
         cwd=ROOT, capture_output=True, text=True, timeout=60,
@@ -138,7 +147,7 @@ HANGS = """
 import time
 class Device:
     def machine(self):
-        from roofexp.machine import Machine
+        from roofexp.records.machine import Machine
         return Machine(machine_id='m', device='cuda', name='G', units=1, nominal_hz=None, memory_bytes=None)
     def load(self, *arguments):
         time.sleep(60)

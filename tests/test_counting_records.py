@@ -8,16 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.counters.catalogue import request
-from roofexp.counters.counted import counted_point
 from roofexp.counters.counts import Counts
-from roofexp.counters.issued import compare
-from roofexp.counters.join import join, without_counters
-from roofexp.counters.launch import Launch
-from roofexp.counters.report import read_report_file
-from roofexp.counters.session import range_of
-from roofexp.point import Counted, Point, read_point
-from roofexp.roofline import PlacingSettings
+from roofexp.counters.join import counted_point, join, without_counters
+from roofexp.counters.kernel_sums import compare
+from roofexp.ncu.catalogue import request
+from roofexp.ncu.launch import Launch
+from roofexp.ncu.report import read_report_file
+from roofexp.ncu.session import range_of
+from roofexp.placing.roofline import PlacingSettings
+from roofexp.records.point import Counted, Point, read_point
 from tests.counted_sweep import ROOFS, make_sweep, points_of
 from tests.ncu_text import DATA
 

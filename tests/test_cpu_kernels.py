@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from roofexp.configuration import load_kernel
-from roofexp.devices.checking import _deviation
-from roofexp.devices.cpu import CpuDevice
-from roofexp.devices.native import Vector, Worker
+from roofexp.config.paths import conf_folder, kernels_folder
+from roofexp.config.schema import KernelConfig
+from roofexp.devices.base import _deviation
+from roofexp.devices.cpu.device import CpuDevice
 from roofexp.errors import BadInputError
-from roofexp.folders import conf_folder, kernels_folder
 from roofexp.kernel import Kernel, build_kernel
-from roofexp.schema import KernelConfig
+from roofexp.kernel.llvm.builder import Vector, Worker
+from roofexp.kernel.load import load_kernel
 from tests.kernel_cases import kernel_yaml
 
 DESCRIBED = conf_folder() / "kernel"

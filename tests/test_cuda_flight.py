@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from roofexp.devices import cuda_stopwatch
-from roofexp.devices.cuda import CudaKernel
-from roofexp.devices.cuda_flight import back_to_back
-from roofexp.pace import Pace
-from roofexp.timing import RESTORE_LAUNCHES, measure_soak
+from roofexp.devices.cuda import stopwatch
+from roofexp.devices.cuda.device import CudaKernel
+from roofexp.devices.cuda.stopwatch import back_to_back
+from roofexp.measure.duty_cycle import Pace
+from roofexp.measure.sampler import RESTORE_LAUNCHES
+from roofexp.measure.soak import measure_soak
 from tests.fake_cuda import SM_HZ, FakeGpu, FaultError, fake_cupy, fake_timing_code
 from tests.test_timing import SETTINGS
 
@@ -28,8 +29,8 @@ class Rig:
         self.gpu, self.launch_s = FakeGpu(), launch_s
         monkeypatch.setitem(sys.modules, "cupy", fake_cupy(self.gpu))
         code = fake_timing_code(self.gpu, lambda: self.watch._released)
-        monkeypatch.setattr(cuda_stopwatch, "load_module", lambda *arguments: code)
-        self.watch = cuda_stopwatch.CudaStopwatch(4, 1024, [], "sm_90", None, self.gpu.now)
+        monkeypatch.setattr(stopwatch, "load_module", lambda *arguments: code)
+        self.watch = stopwatch.CudaStopwatch(4, 1024, [], "sm_90", None, self.gpu.now)
         self.done: list[str] = []
         self.launched = 0
         self.fault_after: int | None = None

@@ -7,13 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.diagnosis import judge, read_rules
-from roofexp.diagnosis.diagnose import diagnosed, say
-from roofexp.diagnosis.facts import vocabulary
-from roofexp.diagnosis.rules import OWN
-from roofexp.diagnosis.sectors import sector_facts
+from roofexp.diagnosis import diagnosed, judge, say
+from roofexp.diagnosis.facts import sector_facts, vocabulary
+from roofexp.diagnosis.rules import OWN, read_rules
 from roofexp.errors import BadInputError
-from roofexp.point import Counted, Point
+from roofexp.records.point import Counted, Point
 from tests.counted_sweep import make_sweep, points_of
 from tests.diagnosis_cases import FAULTS, H200, OWN_RULE, SETTINGS, STREAM, facts, rules_file, timed_at
 

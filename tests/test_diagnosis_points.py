@@ -8,16 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp import diagnose as command
-from roofexp.counters.counted import counted_point
-from roofexp.counters.join import join
-from roofexp.diagnosis import read_rules
-from roofexp.diagnosis.columns import verdict_columns
-from roofexp.diagnosis.expected import count_right, expectation_table, write_expectations
+from roofexp.commands import diagnose as command
+from roofexp.counters.join import counted_point, join
 from roofexp.diagnosis.facts import facts_of, vocabulary
-from roofexp.diagnosis.mixes import mix_share
-from roofexp.point import Counted, CountedKernel, Point, read_points, write_point
-from roofexp.roofline import attainable, ridge
+from roofexp.diagnosis.rules import read_rules
+from roofexp.diagnosis.verdict_table import count_right, expectation_table, write_expectations
+from roofexp.placing.roofline import attainable, mix_share, ridge
+from roofexp.records.point import Counted, CountedKernel, Point, read_points, write_point
+from roofexp.records.points_table import verdict_columns
 from tests.counted_sweep import MACHINE, make_sweep, points_of
 from tests.counting_facts import CASES, read_gathered
 from tests.diagnosis_cases import H200, OWN_RULE, SETTINGS, rules_file, timed_at

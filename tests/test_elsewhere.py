@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.elsewhere import card_from, place_elsewhere, roofs_of_card, write_elsewhere
 from roofexp.errors import BadInputError
-from roofexp.finish import figure_settings, stored_configuration
-from roofexp.limits import load_machine_limits
-from roofexp.point import Counted, Point, Traffic
+from roofexp.figures.kinds.other_card import write_elsewhere
+from roofexp.placing.limits import load_machine_limits
+from roofexp.placing.other_card import card_from, place_elsewhere, roofs_of_card
+from roofexp.records.point import Counted, Point, Traffic
+from roofexp.run.finish import figure_settings, stored_configuration
 from tests.counted_sweep import make_sweep, points_of
 
 B200 = load_machine_limits("b200")

@@ -12,12 +12,13 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from roofexp.configuration import kernel_of, plain
+from roofexp.config.plain import plain
+from roofexp.config.schema import KernelConfig, register
 from roofexp.kernel import Kernel
-from roofexp.measure import Request
-from roofexp.schema import KernelConfig, register
-from roofexp.session import Session
-from roofexp.timing import TimingSettings
+from roofexp.kernel.load import kernel_of
+from roofexp.measure.bench import Request
+from roofexp.records.samples import TimingSettings
+from roofexp.run.session import Session
 from tests.kernel_cases import CONF, kernel_yaml, precision_config
 
 FILES = {file.stem: file for file in sorted((CONF / "experiment").glob("*.yaml"))}

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofexp.devices.cuda_code import entries_of, launch_shape
-from roofexp.devices.nvrtc import find_nvrtc
+from roofexp.devices.cuda.code import entries_of, find_nvrtc, launch_shape
 from roofexp.kernel import error_scales, reference_values
 from tests.kernel_cases import CONF, build
 from tests.test_nvrtc import compile_fault, disassembled, needs_disassembler

@@ -19,15 +19,15 @@ import pandas
 import pytest
 from made_points import COLUMN, DRAM, FP32, HELD_HZ, LAUNCH_S, PAPER, SCREEN, many, point, roofs
 
+from roofexp.config.schema import FiguresConfig
 from roofexp.figures import draw_all
-from roofexp.figures.bounds import crossing_size
-from roofexp.figures.gallery import machine_short
-from roofexp.figures.roofline import draw_roofline
-from roofexp.figures.size_sweep import draw_size_sweep
-from roofexp.figures.style import text_width, wrapped
-from roofexp.machine import RoofSet
-from roofexp.schema import FiguresConfig
-from roofexp.sweep import write_machine
+from roofexp.figures.canvas.style import text_width, wrapped
+from roofexp.figures.kinds.crossover import crossing_size
+from roofexp.figures.kinds.roofline import draw_roofline
+from roofexp.figures.kinds.size_sweep import draw_size_sweep
+from roofexp.records.machine import RoofSet
+from roofexp.records.sweep_folder import write_machine
+from roofexp.text.numbers import machine_short
 
 SVG = "{http://www.w3.org/2000/svg}"
 CROWDS = pytest.mark.parametrize("count", [1, 12, 300])
@@ -420,7 +420,7 @@ def test_one_figure_that_cannot_be_drawn_stops_no_other(
     def broken(*_: Any) -> None:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("roofexp.figures.roofline.draw_roofline", broken)
+    monkeypatch.setattr("roofexp.figures.kinds.roofline.draw_roofline", broken)
     frame = pandas.DataFrame([point("gemm", 512), point("gemm", 2048)])
     with caplog.at_level(logging.WARNING):
         written = draw_all(tmp_path, frame, [roofs()], SCREEN)

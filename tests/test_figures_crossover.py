@@ -10,11 +10,9 @@ import pytest
 from made_h200 import h200, size_sweep
 from made_points import SCREEN
 
-from roofexp.figures.bounds import with_bounds
-from roofexp.figures.crossover import Crossover, fit_crossover, size_at
-from roofexp.figures.frame import prepared
-from roofexp.figures.regions import regions
-from roofexp.figures.size_sweep import draw_size_sweep
+from roofexp.figures.canvas.frame import prepared
+from roofexp.figures.kinds.crossover import Crossover, fit_crossover, regions, size_at, with_bounds
+from roofexp.figures.kinds.size_sweep import draw_size_sweep
 
 SIZES = [64.0 * 2**i for i in range(9)]
 BOUNDS = [2 * n**3 / 8e14 for n in SIZES]

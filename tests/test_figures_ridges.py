@@ -12,11 +12,11 @@ import pytest
 from made_h200 import HELD_HZ, duty_sweep, gemm, h200, with_sustained
 from made_points import COLUMN, PAPER, SCREEN, point, roofs
 
-from roofexp.figures.badges import spread, within
-from roofexp.figures.frame import prepared, with_flops
-from roofexp.figures.ridge_shift import draw_ridge_shift
-from roofexp.figures.ridges import MOST_STAGES, crossings, moved, ridges
-from roofexp.machine import RoofSet
+from roofexp.figures.canvas.frame import prepared, with_flops
+from roofexp.figures.canvas.marks import spread, within
+from roofexp.figures.kinds.ridge_shift import draw_ridge_shift
+from roofexp.figures.kinds.ridges import MOST_STAGES, crossings, moved, ridges
+from roofexp.records.machine import RoofSet
 
 STYLES = pytest.mark.parametrize("settings", [SCREEN, PAPER, COLUMN], ids=["screen", "paper", "column"])
 

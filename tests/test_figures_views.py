@@ -12,15 +12,13 @@ from made_h200 import counted, duty_sweep, energy_sweep, fill_sweep, gemm, h200,
 from made_points import COLUMN, PAPER, SCREEN, many
 
 from roofexp.figures import draw_all
-from roofexp.figures.arch import arch_line
-from roofexp.figures.choice import worth_naming
-from roofexp.figures.energy import draw_energy
-from roofexp.figures.frame import Labels, prepared
-from roofexp.figures.hierarchy import MOST_POINTS, draw_hierarchy
-from roofexp.figures.roofline import draw_roofline
-from roofexp.figures.staircase import draw_staircase
-from roofexp.figures.tiles import tile_marks
-from roofexp.units import percent
+from roofexp.figures.canvas.frame import Labels, prepared
+from roofexp.figures.canvas.marks import worth_naming
+from roofexp.figures.kinds.energy import arch_line, draw_energy
+from roofexp.figures.kinds.hierarchy import MOST_POINTS, draw_hierarchy, tile_marks
+from roofexp.figures.kinds.roofline import draw_roofline
+from roofexp.figures.kinds.staircase import draw_staircase
+from roofexp.text.numbers import percent
 
 STYLES = pytest.mark.parametrize("settings", [SCREEN, PAPER, COLUMN], ids=["screen", "paper", "column"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofexp.errors import BadInputError
-from roofexp.formula import evaluate, evaluate_count
+from roofexp.kernel.formula import evaluate, evaluate_count
 
 
 def test_arithmetic() -> None:

@@ -9,15 +9,13 @@ import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from roofexp.cli import in_order
-from roofexp.compare.side import Side
+from roofexp.commands.gate import EXAMPLE, main
+from roofexp.commands.run import in_order
+from roofexp.compare.matching import Side
 from roofexp.errors import BadInputError
-from roofexp.gate.command import EXAMPLE, main
-from roofexp.gate.gate import pass_sweep, read_gate
-from roofexp.gate.judge import Verdict, broken, judge
-from roofexp.gate.reports import junit_xml, markdown
+from roofexp.gate import Verdict, broken, judge, junit_xml, markdown, pass_sweep, read_gate
 from roofexp.gate.rules import read_rules
-from roofexp.start import _read_gate
+from roofexp.run.prepare import _read_gate
 from tests.compared_sweeps import failed, flagged, made, quiet, side, sweep_of, written
 
 

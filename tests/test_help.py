@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.cli import run
+from roofexp.commands.run import run
 
 
 def test_help_lists_every_group_and_the_users_own(program, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofexp.errors import BadInputError
-from roofexp.limits import architecture_rates, bandwidth_envelope, load_machine_limits, machine_names
+from roofexp.placing.limits import architecture_rates, bandwidth_envelope, load_machine_limits, machine_names
 
 # published dense peaks in TFLOP/s (TOP/s) and, last, GB/s by bus width and clock
 # fmt: off

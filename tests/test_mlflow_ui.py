@@ -17,12 +17,13 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from roofexp.archive import read_sweep_points
-from roofexp.point import write_point
-from roofexp.roofline import PlacingSettings, place
-from roofexp.sweep import collect, read_sweep, write_sweep
+from roofexp.placing.roofline import PlacingSettings, place
+from roofexp.records.archive import read_sweep_points
+from roofexp.records.point import write_point
+from roofexp.records.sweep_folder import read_sweep, write_sweep
+from roofexp.run.finish import collect
 from roofexp.tracking import open_store
-from roofexp.tracking.views import POINTS, SWEEPS, page
+from roofexp.tracking.client import POINTS, SWEEPS, page
 from tests.browser import Browser, chromium
 from tests.counted_sweep import ROOFS, make_sweep
 from tests.test_tracking import free_port

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roofexp.devices.nvml import Nvml, NvmlSampler, decode_reasons, is_throttling
-from roofexp.measure import throttle_flags
+from roofexp.measure.bench import throttle_flags
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,19 @@ from pathlib import Path
 import pytest
 from kernel_cases import KERNELS, build, cuda_names, cuda_precisions
 
-from roofexp.devices import nvrtc
-from roofexp.devices.cuda_code import defines_of, entries_of, least_capability
-from roofexp.devices.nvrtc import compile_source, find_nvrtc, first_error, included_files
+from roofexp.devices.cuda import code
+from roofexp.devices.cuda.code import (
+    compile_source,
+    defines_of,
+    entries_of,
+    find_nvrtc,
+    first_error,
+    included_files,
+    least_capability,
+)
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
-from roofexp.roofs.instructions import CURE, Blocks, disassemble, find_disassembler, hot_loop
+from roofexp.roofs.precompile import CURE, Blocks, disassemble, find_disassembler, hot_loop
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 ALL_PRECISIONS_ON = 90
@@ -157,13 +164,13 @@ def test_compiled_code_is_kept_until_source_header_macro_or_architecture_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled: list[str] = []
-    original = nvrtc._compile
+    original = code._compile
 
     def counted(source: str, name: str, *rest: object) -> bytes:
         compiled.append(name)
         return original(source, name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(nvrtc, "_compile", counted)
+    monkeypatch.setattr(code, "_compile", counted)
     header = write(tmp_path, "factor.cuh", "constexpr float factor = 2;\n")
     file = write(
         tmp_path, "s/a.cu", '#include "factor.cuh"\nextern "C" __global__ void a(float* x) { *x = N * factor; }'

@@ -36,7 +36,7 @@ def test_every_file_is_in_the_wheel(wheel: Path) -> None:
                 expected.add(f"{place}/{inside.as_posix()}")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert held == expected
-    assert {"roofexp/conf/config.yaml", "roofexp/kernels/common.cuh", "roofexp/limits.yaml"} <= held
+    assert {"roofexp/conf/config.yaml", "roofexp/kernels/common.cuh", "roofexp/placing/limits.yaml"} <= held
 
 
 def test_a_sweep_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path, cache_folder: Path) -> None:

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from ncu_text import DATA, columns, one, text_of, wide
 
+from roofexp.commands.place import main
 from roofexp.counters.counts import derive
-from roofexp.counters.roofs import ReportRoofs
-from roofexp.counters.verdict import explain_peaks, judge
-from roofexp.place import main
+from roofexp.counters.report_placing import ReportRoofs, explain_peaks, judge
 
 KEYS = [
     "kernel",

@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from roofexp.agreement import CAUSES
-from roofexp.archive import is_packed, read_configs, read_sample_times, read_sweep_points
-from roofexp.configuration import kernel_of, plain
-from roofexp.private_words import findings
-from roofexp.rerun import typed_config
-from roofexp.sweep import point_row, read_roofs, read_sweep
-from roofexp.units import engineering
+from roofexp.commands.publish import findings
+from roofexp.compare.agreement import CAUSES
+from roofexp.config.plain import plain
+from roofexp.kernel.load import kernel_of
+from roofexp.records.archive import is_packed, read_configs, read_sample_times, read_sweep_points
+from roofexp.records.points_table import point_row
+from roofexp.records.sweep_folder import read_roofs, read_sweep
+from roofexp.run.resume import typed_config
+from roofexp.text.numbers import engineering
 from tests import quoted_roofs
 from tests.quoted_numbers import corrected, quotations
 

@@ -14,24 +14,20 @@ import msgspec
 import pytest
 from pandas import DataFrame
 
-from roofexp.archive import CONFIGS as CONFIGS_FILE
-from roofexp.archive import POINTS as POINTS_FILE
+from roofexp.commands.report import main
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK
-from roofexp.finish import report as finish_report
-from roofexp.point import Flag, read_point, read_points, write_point
-from roofexp.report import write_report
-from roofexp.report.__main__ import main
+from roofexp.records.archive import CONFIGS as CONFIGS_FILE
+from roofexp.records.archive import POINTS as POINTS_FILE
+from roofexp.records.point import Flag, read_point, read_points, write_point
+from roofexp.records.sweep_folder import read_sweep, write_sweep
+from roofexp.report import breakable, size_text, write_report
 from roofexp.report.cautions import cautions
-from roofexp.report.contents import read_contents
-from roofexp.report.facts import quantity
-from roofexp.report.figures import figures
-from roofexp.report.inline_svg import inline_svg
-from roofexp.report.links import Links
-from roofexp.report.redraw import points_frame
-from roofexp.report.repetition import command_of, repetition
-from roofexp.report.rows import verdict_rows
-from roofexp.report.template import breakable, size_text
-from roofexp.sweep import read_sweep, write_sweep
+from roofexp.report.contents import Links, read_contents
+from roofexp.report.figures import figures, inline_svg, points_frame
+from roofexp.report.machines import command_of, repetition
+from roofexp.report.point_details import quantity
+from roofexp.report.verdict_rows import verdict_rows
+from roofexp.run.finish import report as finish_report
 from tests.browser import Browser
 from tests.made_points import SCREEN
 from tests.made_sweep import make_sweep
@@ -46,8 +42,8 @@ width="72pt" height="36pt" viewBox="0 0 72 36"><title>seen</title><metadata>x</m
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep with two figures and its page."""
-    from roofexp.figures.roofline import draw_roofline
-    from roofexp.figures.size_sweep import draw_size_sweep
+    from roofexp.figures.kinds.roofline import draw_roofline
+    from roofexp.figures.kinds.size_sweep import draw_size_sweep
 
     folder = make_sweep(tmp_path_factory.mktemp("report") / "made sweep", POINTS)
     contents = read_contents(folder)

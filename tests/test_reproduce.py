@@ -10,16 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from roofexp.agreement import Agreement, Side, Tolerance, agreement, describe
-from roofexp.archive import read_configs, read_sweep_points
-from roofexp.configuration import plain
+from roofexp.commands.reproduce import main as reproduce
+from roofexp.commands.reproduce import read_side
+from roofexp.compare.agreement import Agreement, Side, Tolerance, agreement, describe, verdict_line
+from roofexp.config.plain import plain
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.packing import pack
-from roofexp.point import Flag, write_point
-from roofexp.reproduce import main as reproduce
-from roofexp.reproduce import read_side
-from roofexp.reproduced import verdict_line
-from roofexp.rerun import typed_config
+from roofexp.records.archive import pack, read_configs, read_sweep_points
+from roofexp.records.point import Flag, write_point
+from roofexp.run.resume import typed_config
 from tests.conftest import QUICK
 from tests.counted_sweep import make_sweep
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from roofexp.machine import Machine, Roof, RoofSet
-from roofexp.point import Clock, Placement, Point, Timing, Traffic, Work
-from roofexp.roofline import PlacingSettings, attainable, least_time_s, model_traffic, place, ridge
+from roofexp.placing.roofline import PlacingSettings, attainable, least_time_s, model_traffic, place, ridge
+from roofexp.records.machine import Machine, Roof, RoofSet
+from roofexp.records.point import Clock, Placement, Point, Timing, Traffic, Work
 
 SETTINGS = PlacingSettings(on_roof=0.85, far_below=0.30, above_roof=1.02, near_floor=3.0)
 MACHINE = Machine(

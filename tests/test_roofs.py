@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.configuration import load_kernel
+from roofexp.config.paths import conf_folder
 from roofexp.errors import BadInputError
-from roofexp.folders import conf_folder
-from roofexp.machine import Machine, Roof, RoofSet
-from roofexp.measure import NOT_QUIET, Reply, Request
-from roofexp.point import Clock, Flag, Timing
-from roofexp.roofs import Benchmark, Outcome, RoofStore, assemble, plan
-from roofexp.roofs.notice import notice
-from roofexp.roofs.store import _measured_here
-from roofexp.timing import Samples, TimingSettings
+from roofexp.kernel.load import load_kernel
+from roofexp.measure.bench import NOT_QUIET, Reply, Request
+from roofexp.records.machine import Machine, Roof, RoofSet
+from roofexp.records.point import Clock, Flag, Timing
+from roofexp.records.samples import Samples, TimingSettings
+from roofexp.roofs.assembly import assemble
+from roofexp.roofs.benchmark import Benchmark, Outcome, plan
+from roofexp.roofs.store import RoofStore, _measured_here, notice
 from tests.test_timing import SETTINGS
 
 MACHINE = Machine(

@@ -9,27 +9,39 @@ import msgspec
 import pytest
 from hydra import compose, initialize_config_dir
 
-from roofexp.configuration import plain
+from roofexp.commands.roofs import devices, main, present
+from roofexp.config.paths import conf_folder
+from roofexp.config.plain import plain
+from roofexp.config.schema import register
 from roofexp.errors import BadInputError
-from roofexp.folders import conf_folder
 from roofexp.kernel import Kernel
-from roofexp.limits import card_of
-from roofexp.machine import Machine, Roof, RoofCheck, RoofSet, Sustained
-from roofexp.measure import Reply, Request
-from roofexp.point import Clock, Timing
-from roofexp.roofs import Outcome, RoofStore, assemble
-from roofexp.roofs.__main__ import devices, main, present
-from roofexp.roofs.ahead import Item, compile_item, look_at
-from roofexp.roofs.assembly import with_checks
-from roofexp.roofs.benchmark import Benchmark, kernel_of, levels_of, plan, planned_precisions
-from roofexp.roofs.instructions import find_disassembler, instruction_check, parse_disassembly
-from roofexp.roofs.known import known_machine_id
-from roofexp.roofs.session import RoofSession, roofs_config
-from roofexp.roofs.store import code_version, whole_levels
-from roofexp.roofs.sustained import LOOKS, measure_sustained
+from roofexp.measure.bench import Reply, Request
+from roofexp.placing.limits import card_of
+from roofexp.records.machine import Machine, Roof, RoofCheck, RoofSet, Sustained
+from roofexp.records.point import Clock, Timing
+from roofexp.records.samples import Samples
+from roofexp.roofs.assembly import assemble, with_checks
+from roofexp.roofs.benchmark import (
+    LOOKS,
+    Benchmark,
+    Outcome,
+    kernel_of,
+    levels_of,
+    measure_sustained,
+    plan,
+    planned_precisions,
+)
+from roofexp.roofs.machine_lookup import RoofSession, known_machine_id, roofs_config
+from roofexp.roofs.precompile import (
+    Item,
+    compile_item,
+    find_disassembler,
+    instruction_check,
+    look_at,
+    parse_disassembly,
+)
+from roofexp.roofs.store import RoofStore, code_version, whole_levels
 from roofexp.roofs.table import print_roofs, row
-from roofexp.schema import register
-from roofexp.timing import Samples
 from tests.test_roofs import Runs, outcome
 from tests.test_timing import SETTINGS
 
@@ -308,7 +320,7 @@ def test_the_instruction_mix_of_the_loop() -> None:
     "name", ["fp64 fma", "bf16 fma", "bf16 tensor", "int8 tensor", "int32 imad", "fp64 tensor fp64"]
 )
 def test_the_roofs_own_machine_code_passes_the_check(name: str, cache_folder: Path) -> None:
-    from roofexp.folders import kernel_roots
+    from roofexp.config.paths import kernel_roots
 
     benchmark = benchmarks(name.split()[0])[name]
     item = Item(benchmark, kernel_of(benchmark, H200, [conf_folder()]))
@@ -387,7 +399,7 @@ def test_several_sets_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Runs:
     """The command with a CPU that nobody has to wait for."""
-    from roofexp.devices.cpu_machine import describe_cpu
+    from roofexp.devices.cpu.machine import describe_cpu
 
     runs = Runs()
     monkeypatch.setattr(RoofSession, "_open", lambda self: describe_cpu(int(self._device.split(":")[1])))
@@ -438,7 +450,7 @@ def test_devices_of_the_options() -> None:
 
 
 def test_more_cores_than_there_are_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofexp.devices.cpu_machine.cores_in_use", lambda asked: [0, 1])
+    monkeypatch.setattr("roofexp.devices.cpu.machine.cores_in_use", lambda asked: [0, 1])
     said: list[str] = []
     assert present(["cpu:1", "cpu:64", "cuda:1"], said.append) == ["cpu:1", "cuda:1"]
     assert said == ["left out: cpu:64 asks for 64 cores, 2 are here"]

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.counters.launch import Launch, Metric
-from roofexp.devices.cuda_code import defines_of
-from roofexp.devices.nvrtc import compile_source, find_nvrtc
-from roofexp.folders import conf_folder, kernels_folder
-from roofexp.machine import Roof, RoofCheck
-from roofexp.roofs import assemble
+from roofexp.config.paths import conf_folder, kernels_folder
+from roofexp.devices.cuda.code import compile_source, defines_of, find_nvrtc
+from roofexp.ncu.launch import Launch, Metric
+from roofexp.records.machine import Roof, RoofCheck
+from roofexp.roofs.assembly import assemble
 from roofexp.roofs.benchmark import kernel_of
-from roofexp.roofs.counted import Counted, against_formula, checked, metrics_of
-from roofexp.roofs.instructions import disassemble, find_disassembler, hot_loop
+from roofexp.roofs.counter_check import Counted, against_formula, checked, metrics_of
+from roofexp.roofs.precompile import disassemble, find_disassembler, hot_loop
 from roofexp.roofs.table import checks_text, mixes_text
 from tests.test_roofs_command import H200, benchmarks, gpu_outcome
 

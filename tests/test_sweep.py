@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from roofexp.finish import outlast_the_second
-from roofexp.folders import STAMP
+from roofexp.config.paths import STAMP
+from roofexp.run.finish import outlast_the_second
 from tests.conftest import QUICK, ROOT, python_path
 
 
@@ -190,7 +190,7 @@ def test_joblib_processes_share_one_sweep(program, sweep_folder) -> None:
 
 
 def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, tmp_path: Path) -> None:
-    from roofexp.devices.cuda_machine import why_no_cuda
+    from roofexp.devices.cuda.machine import why_no_cuda
 
     if why_no_cuda(0) is None:
         pytest.skip("this machine has a GPU")

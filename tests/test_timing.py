@@ -8,11 +8,11 @@ import random
 import msgspec
 import pytest
 
-from roofexp.pace import Pace, pace_of
-from roofexp.soak import window_s, windows
-from roofexp.statistics import median, median_interval, quantile
-from roofexp.steadiness import batch_slowing, drift, half_width, mean_half_width
-from roofexp.timing import Samples, TimingSettings, measure, measure_soak
+from roofexp.measure.duty_cycle import Pace, pace_of
+from roofexp.measure.sampler import measure
+from roofexp.measure.soak import measure_soak
+from roofexp.measure.steadiness import batch_slowing, drift, half_width, mean_half_width
+from roofexp.records.samples import Samples, TimingSettings, median, median_interval, quantile, window_s, windows
 
 SETTINGS = TimingSettings(
     name="test", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,

@@ -20,12 +20,13 @@ import msgspec
 import pytest
 import yaml
 
+from roofexp.commands.track import main as track
+from roofexp.commands.track import outputs_folder
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.point import Check, Clock, Flag, Placement, Point, Timing, Traffic, Work, write_point
-from roofexp.track import main as track
-from roofexp.track import outputs_folder
-from roofexp.tracking import SafeTracker, Tracker, TrackingError, TrackingInputError, mirror, open_store, store
+from roofexp.records.point import Check, Clock, Flag, Placement, Point, Timing, Traffic, Work, write_point
+from roofexp.tracking import SafeTracker, Tracker, mirror, open_store, store
 from roofexp.tracking.client import _create_database, _known_revisions
+from roofexp.tracking.store import TrackingError, TrackingInputError
 
 ROOT = Path(__file__).parents[1]
 SWEEP = {
@@ -157,7 +158,7 @@ def snapshot(tracker: Tracker) -> list[Any]:
 
 
 def test_importing_the_program_does_not_import_mlflow() -> None:
-    code = "import sys, roofexp.tracking, roofexp.track; sys.exit('mlflow' in sys.modules)"
+    code = "import sys, roofexp.tracking, roofexp.commands.track; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from roofexp.devices.native import I64, Arguments, Team, Values, counted_loop
+from roofexp.kernel.llvm.builder import I64, Arguments, Team, Values, counted_loop
 
 PAIRS = 64  # of an addition and an exclusive or, per pass of the loop
 

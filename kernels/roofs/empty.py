@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 from numba import get_num_threads
 
-from roofexp.devices.native import Arguments, Worker, run_team
+from roofexp.kernel.llvm.builder import Arguments, Worker, run_team
 
 
 def empty() -> None:

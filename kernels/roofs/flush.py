@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from roofexp.devices.native import Team
-from roofexp.devices.native_stream import largest
+from roofexp.kernel.llvm.builder import Team
+from roofexp.kernel.llvm.streams import largest
 
 
 def flush(buffer: np.ndarray[Any, Any], result: np.ndarray[Any, Any]) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from roofexp.devices.native import I64, Arguments, Emit, Team, Values, Vector, counted_loop
-from roofexp.devices.native_stream import element_address, share
 from roofexp.errors import BadInputError
+from roofexp.kernel.llvm.builder import I64, Arguments, Emit, Team, Values, Vector, counted_loop
+from roofexp.kernel.llvm.streams import element_address, share
 
 STEPS = 8  # of every chain per pass of the loop, so that its counter costs nothing
 Launch = Callable[..., None]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from roofexp.devices.native import Team, Values, Vector
-from roofexp.devices.native_stream import Formula, elementwise, largest
+from roofexp.kernel.llvm.builder import Team, Values, Vector
+from roofexp.kernel.llvm.streams import Formula, elementwise, largest
 
 Launch = Callable[..., None]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofexp.devices.native_stream import Stream
+from roofexp.kernel.llvm.streams import Stream
 
 
 def build(dtype: np.dtype[Any], params: dict[str, Any], threads: int) -> Callable[..., None]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from roofexp.devices.native import Values, Vector
-from roofexp.devices.native_stream import Stream
+from roofexp.kernel.llvm.builder import Values, Vector
+from roofexp.kernel.llvm.streams import Stream
 
 
 def build(dtype: np.dtype[Any], params: dict[str, Any], threads: int) -> Callable[..., None]:

@@ -1,24 +1,71 @@
-"""The clocks of one GPU, held while points are timed: taken when asked for, journalled first, undone in any case."""
+"""Signals while clocks are held: what is being undone is finished first, and no signal ends the process before it."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 import msgspec
 
-from roofexp.clocks.journal import Journal, new_entry
-from roofexp.clocks.left_over import OpenNvml, by_hand, restore
-from roofexp.clocks.modes import HELD, NOTHING_SET, asked_for, roofs_mode
-from roofexp.clocks.ncu_hold import NcuHold
-from roofexp.clocks.nvml_lock import NvmlLock, why_shared
-from roofexp.clocks.refused import RefusedError
-from roofexp.clocks.signals import EndingGuard, held_back
-from roofexp.devices.nvml import Nvml
+from roofexp.clocks import HELD, NOTHING_SET, asked_for, roofs_mode
+from roofexp.clocks.journal import Journal, OpenNvml, by_hand, new_entry, restore
+from roofexp.clocks.lock_methods import NcuHold, NvmlLock, why_shared
+from roofexp.devices.nvml import Nvml, RefusedError
+from roofexp.records.point import Clock, Flag
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+INTERRUPTING = (signal.SIGINT, *ENDING)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Signals that arrive meanwhile are sent again afterwards."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before = {number: signal.signal(number, lambda found, frame: arrived.append(found)) for number in INTERRUPTING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number in dict.fromkeys(arrived):
+            os.kill(os.getpid(), number)
+
+
+class EndingGuard:
+    """Signals whose default is to end the process on the spot run ``undo`` first. Handlers of others are left alone."""
+
+    def __init__(self, undo: Callable[[], Any]) -> None:
+        self._undo = undo
+        self._taken: list[int] = []
+
+    def install(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
+            for number in self._taken:
+                signal.signal(number, self._end)
+
+    def remove(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in self._taken:
+                if signal.getsignal(number) == self._end:
+                    signal.signal(number, signal.SIG_DFL)
+        self._taken = []
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self._undo()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
 
 class Way(Protocol):
@@ -167,3 +214,37 @@ def _hz(nvml: Nvml, domain: int) -> float | None:
         mhz = nvml.ask("GetClockInfo", domain)
         return float(mhz) * 1e6 if mhz is not None else None
     return None
+
+
+NOT_LOCKED = "clocks not locked"
+
+NEAR = 0.03  # of the clock that was asked for
+
+
+def with_asked(clock: Clock | None, held: Held, nominal_hz: float | None) -> tuple[Clock | None, list[Flag]]:
+    """The clock with ``asked``, and ``clocks_locked`` where a lock was asked for; a flag where it was not held."""
+    if clock is None:
+        return (Clock(compute_hz=None, asked=held.asked) if held.asked else None), []
+    if held.locked is None:
+        return msgspec.structs.replace(clock, asked=held.asked), []
+    extra = {**clock.extra, "clocks_locked": "yes" if held.locked else "no"}
+    clock = msgspec.structs.replace(clock, asked=held.asked, extra=extra)
+    if not held.locked:
+        return clock, [Flag(NOT_LOCKED, f"{held.asked} was asked for: {held.reason}")]
+    return clock, _not_held(clock, held, nominal_hz)
+
+
+def _not_held(clock: Clock, held: Held, nominal_hz: float | None) -> list[Flag]:
+    """A lock that the driver granted and the SMs did not keep: power and temperature stand above it."""
+    asked_hz, kept_hz = _asked_hz(held.asked or ""), clock.compute_hz
+    if asked_hz and kept_hz and abs(kept_hz / asked_hz - 1) > NEAR:
+        return [Flag("clocks not held", f"{held.asked}, but the SMs ran at {kept_hz / 1e6:.0f} MHz")]
+    nvml_hz = clock.extra.get("nvml_sm_hz")
+    if held.asked == "base clock" and nominal_hz and isinstance(nvml_hz, float) and nvml_hz > 0.99 * nominal_hz:
+        return [Flag("clocks not held", f"{held.asked}, but the SM clock stayed at its highest")]
+    return []
+
+
+def _asked_hz(asked: str) -> float | None:
+    first, *rest = asked.split()
+    return float(first) * 1e6 if rest[:1] == ["MHz"] else None

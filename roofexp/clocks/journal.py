@@ -10,13 +10,17 @@ import contextlib
 import datetime
 import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from roofexp.clocks.refused import RefusedError
-from roofexp.point import write_json
+from roofexp.clocks.lock_methods import NvmlLock, allowed_mhz, clock_controls, reset, why_shared
+from roofexp.config.paths import cache_folder
+from roofexp.devices.nvml import NEEDS_RIGHTS, Nvml, RefusedError
+from roofexp.errors import BadInputError
+from roofexp.records.files import write_json
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,3 +132,145 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+OpenNvml = Callable[[str], Nvml | None]  # by UUID; None where the GPU or NVML is not there
+
+
+def restore_left_over(folder: Path, open_nvml: OpenNvml) -> list[str]:
+    """A line for each GPU whose clocks were given back, or could not be. Without journals NVML is not even opened."""
+    said = []
+    for journal, entry in left_over(folder):
+        try:
+            said.append(restore(journal, entry, open_nvml))
+        except RefusedError as error:
+            said.append(f"clocks: {_whose(entry)} left {_what(journal, entry)}: {error}. {by_hand(journal.uuid)}")
+    return [line for line in said if line]
+
+
+def left_over(folder: Path) -> Iterator[tuple[Journal, Entry | None]]:
+    """Journals without a living owner; each is this process's own while it is looked at, so that no two starts meet."""
+    for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+        journal = Journal(folder, file.stem)
+        try:
+            journal.acquire()
+        except RefusedError:
+            continue
+        try:
+            entry = journal.read()
+            if journal.exists and (entry is None or not entry.owner_lives()):
+                yield journal, entry
+        finally:
+            journal.let_go()
+
+
+def by_hand(uuid: str) -> str:
+    """What a person with rights can do."""
+    return f"By hand: nvidia-smi -i {uuid} --reset-gpu-clocks"
+
+
+def restore(journal: Journal, entry: Entry | None, open_nvml: OpenNvml) -> str:
+    """Gives the clocks back and removes the journal; the line to say, empty where there was nothing to give back.
+
+    Raises RefusedError where that is not possible; the journal then stays.
+    """
+    if entry is not None and entry.boot != boot_id():  # no lock survives a start of the machine
+        journal.remove()
+        return ""
+    if entry is not None and entry.by == "ncu" and entry.ncu:
+        reset(Path(entry.ncu))
+    else:
+        nvml = open_nvml(entry.uuid if entry else journal.uuid)
+        if nvml is None:
+            raise RefusedError("that GPU, or NVML, is not there now; the next start tries again")
+        NvmlLock(nvml).undo()
+    journal.remove()
+    return f"clocks: {_whose(entry)} left {_what(journal, entry)}; they are given back"
+
+
+def _whose(entry: Entry | None) -> str:
+    return f"a run that was killed (process {entry.pid})" if entry else "a run whose journal cannot be read"
+
+
+def _what(journal: Journal, entry: Entry | None) -> str:
+    asked = f" at {entry.asked}" if entry else " locked, perhaps"
+    return f"the clocks of {journal.uuid}{asked}"
+
+
+def open_gpu(uuid: str) -> Nvml | None:
+    """NVML for the GPU of this UUID and no other; None where it, the library or the driver is missing."""
+    try:
+        return Nvml(uuid, "")
+    except Exception:  # pynvml raises its own kinds, and ImportError
+        return None
+
+
+def ncu_or_none() -> Path | None:
+    from roofexp.ncu import find_ncu
+
+    with contextlib.suppress(BadInputError):
+        return find_ncu(None)
+    return None
+
+
+def give_back() -> list[str]:
+    """Clocks that a killed run left held; a line for each GPU."""
+    return restore_left_over(cache_folder() / "clocks", open_gpu)
+
+
+class Verdict(NamedTuple):
+    """On one or more modes. ``cure`` is empty where nothing stands in the way."""
+
+    modes: str
+    allowed: bool
+    says: str
+    cure: str = ""
+
+
+def allowed_modes(nvml: Nvml | None, ncu: Path | None, journals: Path) -> Iterator[Verdict]:
+    """``nvml`` None: no GPU, or one that NVML does not see."""
+    yield Verdict("observe, duty", True, "always: they change nothing")
+    if nvml is None:
+        yield Verdict("base, boost, locked", False, "need an NVIDIA GPU that NVML sees", "clock=observe or clock=duty")
+        return
+    trouble = _trouble(nvml)
+    yield _locked(nvml, trouble)
+    yield from _by_ncu(ncu, trouble)
+    for journal, entry in left_over(journals):
+        asked = entry.asked if entry else "an unknown clock"
+        yield Verdict(
+            "left over", False, f"a killed run left {asked}; the next sweep gives it back", by_hand(journal.uuid)
+        )
+
+
+def _trouble(nvml: Nvml) -> tuple[str, str] | None:
+    """What stands in the way of every lock, and the cure."""
+    try:
+        shared = why_shared(nvml, None)
+    except RefusedError as error:
+        return str(error), "clock=duty"
+    return (f"{shared}: a lock would be theirs too", "clock.shared=true, or wait") if shared else None
+
+
+def _locked(nvml: Nvml, trouble: tuple[str, str] | None) -> Verdict:
+    span = allowed_mhz(nvml)
+    clocks = f"clock.mhz from {span[0]} to {span[1]}" if span else "the driver does not say which clocks"
+    if trouble:
+        return Verdict("locked", False, f"{clocks}; {trouble[0]}", trouble[1])
+    if os.geteuid() != 0:
+        return Verdict("locked", False, f"{clocks}; drivers give this right to administrators only", NEEDS_RIGHTS)
+    return Verdict("locked", True, f"{clocks}; allowed unless the container or a virtual GPU forbids it")
+
+
+def _by_ncu(ncu: Path | None, trouble: tuple[str, str] | None) -> Iterator[Verdict]:
+    if ncu is None:
+        yield Verdict("base, boost", False, "need Nsight Compute (ncu)", "install it")
+        return
+    offered = clock_controls(ncu)
+    for mode in ("base", "boost"):
+        if offered is not None and mode not in offered:
+            yield Verdict(mode, False, f"this ncu does not have it (2025.4 or newer), only {', '.join(offered)}")
+        elif trouble:
+            yield Verdict(mode, False, *trouble)
+        else:
+            yield Verdict(mode, True, "this ncu has it; needs the right to read counters")

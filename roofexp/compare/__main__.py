@@ -1,5 +1,3 @@
-import sys
+from roofexp.commands.compare import main
 
-from roofexp.compare.command import main
-
-sys.exit(main())
+raise SystemExit(main())

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from roofexp.compare.difference import CHANGED, Difference, differences
-from roofexp.compare.matching import Pair, key_of, match
-from roofexp.compare.reading import DISTURBED, Settings
-from roofexp.compare.side import Side
+from roofexp.compare.difference import CHANGED, DISTURBED, Difference, Settings, differences, signed
+from roofexp.compare.matching import Pair, Side, key_of, match
 from roofexp.compare.significance import Estimate, repeatability
-from roofexp.compare.words import signed
-from roofexp.point import Point
-from roofexp.units import engineering, percent
+from roofexp.errors import BadInputError
+from roofexp.records.files import write_atomically
+from roofexp.records.point import Point
+from roofexp.text.numbers import engineering, percent
 
 LIBRARIES_THAT_MEASURE = ("roofexp", "python", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "torch")
+
 ROOF_MOVED = 0.01
+
 TOGETHER = 4  # points from which a common direction says something
 
 
@@ -180,3 +185,55 @@ def _disturbed(found: Sequence[Difference]) -> list[str]:
         f"{len(marked)} of {len(found)} points ({share}) were disturbed while they were measured (marked !): "
         "measure again on a quiet machine, or give --repeats"
     ]
+
+
+def json_bytes(comparison: Comparison) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(comparison), indent=2) + b"\n"
+
+
+def csv_bytes(comparison: Comparison) -> bytes:
+    rows = [row_of(each) for each in comparison.differences]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def row_of(each: Difference) -> dict[str, Any]:
+    """Flat, with the unit in every name; what is unknown is None."""
+    row: dict[str, Any] = {
+        "kernel": each.kernel,
+        "size": each.size,
+        "precision": each.precision,
+        "label": each.label,
+        "verdict": each.verdict,
+        "time_ratio": each.time_ratio,
+        "time_ratio_low": each.low,
+        "time_ratio_high": each.high,
+        "floor": each.floor,
+        "p_value": each.p_value,
+        "significant": each.significant,
+        "rate_ratio": each.rate_ratio,
+        "intensity_ratio": each.intensity_ratio,
+        "fraction_change": each.fraction_change,
+        "cycles_ratio": each.cycles_ratio,
+        "cycles_p_value": each.cycles_p_value,
+        "message": each.message,
+    }
+    for name, values in (("a", each.a), ("b", each.b)):
+        facts = msgspec.to_builtins(values)
+        row |= {f"{name}_{key}": "; ".join(v) if isinstance(v, list) else v for key, v in facts.items()}
+    return row
+
+
+def write(file: str, data: bytes) -> None:
+    """To a file, or to the standard output for ``-``. Raises BadInputError."""
+    if file == "-":
+        sys.stdout.write(data.decode())
+        return
+    try:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(Path(file), data)
+    except OSError as error:
+        raise BadInputError(f"{file}: cannot be written ({error.strerror})") from error

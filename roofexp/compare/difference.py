@@ -1,4 +1,4 @@
-"""What differs between two runs of one thing, and whether the code or the clock did it."""
+"""A pair of points with its tests: of the time, and of the cycles where the compute units bind."""
 
 from __future__ import annotations
 
@@ -8,20 +8,112 @@ from typing import Literal
 
 import msgspec
 
-from roofexp.compare.matching import Pair, described
-from roofexp.compare.reading import Reading, Settings, clock_hz, read
-from roofexp.compare.side import Side
-from roofexp.compare.significance import Estimate, holm
-from roofexp.compare.words import label, message, varying_params
-from roofexp.point import Point
+from roofexp.compare.matching import Pair, Side, described
+from roofexp.compare.significance import Change, Estimate, change, combined, holm
+from roofexp.records.point import Point
+from roofexp.text.numbers import engineering, percent, plain, size_name
+
+COMPUTE = ("compute-bound", "on the compute roof")
+
+ENOUGH = 5  # independent samples; more make a spread matter less
+
+DISTURBED = ("machine not quiet", "too short")  # flags of times that other programs or the timer took part in
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """``floor``: by how much two runs of the same thing may differ, relative; ``disturbed_floor``: where a flag says
+    that they were disturbed. ``measured_floor``: from repeated runs, which then replaces guessing from the spread of
+    the samples. ``level``: the chance of one false change among all points."""
+
+    floor: float = 0.01
+    disturbed_floor: float = 0.05
+    measured_floor: float | None = None
+    level: float = 0.01
+
+    @property
+    def least_floor(self) -> float:
+        return max(self.floor, self.measured_floor or 0.0)
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """``a`` and ``b`` stand for their runs; the tests are before any correction for their number."""
+
+    pair: Pair
+    a: Point
+    b: Point
+    a_time: Estimate
+    b_time: Estimate
+    time: Change
+    cycles: Change | None
+
+
+def read(pair: Pair, a: Side, b: Side, settings: Settings) -> Reading:
+    time_a, point_a = _of_runs(pair.a, a)
+    time_b, point_b = _of_runs(pair.b, b)
+    floor = _floor(time_a, time_b, pair, settings)
+    cycles = _cycles(point_a, point_b, time_a, time_b, floor)
+    return Reading(pair, point_a, point_b, time_a, time_b, change(time_a, time_b, floor), cycles)
+
+
+def clock_hz(point: Point) -> float | None:
+    return point.clock.compute_hz if point.clock else None
+
+
+def _of_runs(points: list[Point], side: Side) -> tuple[Estimate, Point]:
+    """Of repeated runs together, and the run that stands for them."""
+    estimates = [side.estimate(point) for point in points]
+    whole = combined(estimates)
+    nearest = min(zip(points, estimates, strict=True), key=lambda pair: abs(pair[1].median_s - whole.median_s))
+    return whole, nearest[0]
+
+
+def _floor(a: Estimate, b: Estimate, pair: Pair, settings: Settings) -> float:
+    """As given; more where a flag says that the time is not to be trusted, or few samples spread far, and no repeated
+    runs say how little that means: what moves samples within a run moves whole runs too, and a short run has not seen
+    all of it."""
+    if settings.measured_floor is not None:
+        return settings.least_floor
+    least = max(settings.floor, _unseen(a), _unseen(b))
+    if any(flag.name in DISTURBED for point in (*pair.a, *pair.b) for flag in point.flags):
+        least = max(least, settings.disturbed_floor, a.quartiles or 0.0, b.quartiles or 0.0)
+    return least
+
+
+def _unseen(time: Estimate) -> float:
+    """The spread of the samples where there are up to ENOUGH independent ones, then less with the root of their
+    number."""
+    return (time.spread or 0.0) * min(1.0, math.sqrt(ENOUGH / time.independent))
+
+
+def _cycles(a: Point, b: Point, time_a: Estimate, time_b: Estimate, floor: float) -> Change | None:
+    """The change of time x clock: for points that the compute units bind, where both clocks are known."""
+    if not all(point.placement and point.placement.bound in COMPUTE for point in (a, b)):
+        return None
+    counts = [_in_cycles(point, found) for point, found in ((a, time_a), (b, time_b))]
+    return change(counts[0], counts[1], floor) if counts[0] and counts[1] else None
+
+
+def _in_cycles(point: Point, time: Estimate) -> Estimate | None:
+    clock = point.clock
+    if clock is None or not clock.compute_hz:
+        return None
+    error = time.error
+    if clock.before_hz and clock.after_hz:  # half of how far the clock moved meanwhile
+        error = math.hypot(error, (clock.after_hz - clock.before_hz) / 2 / clock.compute_hz)
+    return msgspec.structs.replace(time, median_s=time.median_s * clock.compute_hz, error=error)
+
 
 Verdict = Literal[
     "slower", "faster", "slower by the clock", "faster by the clock", "slower in cycles", "faster in cycles",
     "unchanged", "unresolved",
 ]  # fmt: skip
+
 CHANGED: tuple[Verdict, ...] = ("slower", "faster", "slower in cycles", "faster in cycles")
+
 SHOWN_LEVEL = 0.05  # intervals are those of 95 %
+
 RESOLVED = 2.0  # "unchanged": the interval stays within so many floors
+
 FARTHEST = 700.0  # as ln: what a float can hold
 
 
@@ -163,3 +255,61 @@ def _differs(a: Point, b: Point, across: Sequence[str]) -> dict[str, list[str]]:
 
 def _ratio(a: float | None, b: float | None) -> float | None:
     return b / a if a and b else None
+
+
+CLOCK_MOVED = 0.005  # less is not worth a word
+
+
+def message(verdict: str, reading: Reading, reach: float) -> str:
+    """``reach``: how far from no change the interval goes, relative. Empty where the verdict says it all."""
+    if verdict == "unresolved":
+        return f"up to {percent(reach)} may hide in it"
+    clock = clock_words(reading.a, reading.b)
+    cycles = signed(math.expm1(reading.cycles.log_ratio)) if reading.cycles else ""
+    if verdict.endswith("by the clock"):
+        return f"{verdict.split()[0]} in time, equal in cycles ({cycles}): {clock}"
+    if verdict.endswith("in cycles"):
+        return f"equal in time, {cycles} cycles: {clock or 'the clock moved'}"
+    if verdict == "unchanged" or not clock:
+        return ""
+    if cycles:
+        return f"{clock}; in cycles {cycles}"
+    memory = all(point.placement and "bandwidth" in point.placement.bound for point in (reading.a, reading.b))
+    return f"{clock}, but memory binds" if memory else clock
+
+
+def clock_words(a: Point, b: Point) -> str:
+    """``the clock fell from 1.98 GHz to 1.74 GHz``; empty where it stayed or is unknown."""
+    before, after = clock_hz(a), clock_hz(b)
+    if not before or not after or abs(after / before - 1) < CLOCK_MOVED:
+        return ""
+    word = "rose" if after > before else "fell"
+    return f"the clock {word} from {engineering(before, 'Hz')} to {engineering(after, 'Hz')}"
+
+
+def signed(share: float) -> str:
+    """``+3.1 %``, ``-0.4 %``, ``-45 %``; from tenfold on ``×12``."""
+    if not math.isfinite(share):
+        return "unknown"
+    if share >= 9:
+        return f"×{plain(1 + share)}"
+    if abs(share) < 0.0005:
+        return "0.0 %"
+    return f"{100 * share:+.{1 if abs(share) < 0.0995 else 0}f} %"
+
+
+def label(point: Point, varying: set[str]) -> str:
+    """Kernel, size, precision, and what else is out of the ordinary; ``varying``: the parameters worth naming."""
+    name = [point.kernel, size_name(point.size), point.precision]
+    words = [*name, *(f"{key}={value}" for key, value in sorted(point.params.items()) if key in varying)]
+    ordinary = {"cold", "observe", "normal"}
+    return " ".join([*words, *(w for w in (point.cache_state, point.clock_mode, point.fill) if w not in ordinary)])
+
+
+def varying_params(points: Sequence[Point]) -> dict[str, set[str]]:
+    """By kernel, the parameters that tell its points apart."""
+    seen: dict[str, dict[str, set[str]]] = {}
+    for point in points:
+        for key, value in point.params.items():
+            seen.setdefault(point.kernel, {}).setdefault(key, set()).add(str(value))
+    return {kernel: {key for key, values in found.items() if len(values) > 1} for kernel, found in seen.items()}

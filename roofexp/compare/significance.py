@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from roofexp.statistics import median, quantile
+from roofexp.records.samples import median, quantile
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,14 +6,17 @@ import math
 from typing import Any
 
 from roofexp.compare.comparison import Comparison, Unmatched
-from roofexp.compare.difference import Difference, Values
-from roofexp.compare.words import signed
-from roofexp.units import engineering, percent
+from roofexp.compare.difference import Difference, Values, signed
+from roofexp.text.numbers import engineering, percent
 
 ROWS = 40
+
 LINES = 12  # of what has no partner
+
 WIDTH_WITHOUT_TERMINAL = 170
+
 COLUMNS = ("point", "time A", "time B", "time", "95 % interval", "rate", "FLOP/B", "of roof", "cycles")
+
 COLOURS = {"slower": "red", "faster": "green"}
 
 

@@ -11,18 +11,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from roofexp.counters.catalogue import (
-    byte_sources,
-    catalogue,
-    fact_metrics,
-    is_counter,
-    scalar_names,
-    stall_metrics,
-)
-from roofexp.counters.flops import Flops, count_flops
-from roofexp.counters.lookup import Lookup
-from roofexp.counters.peaks import report_peaks
-from roofexp.point import Flag
+from roofexp.counters.flops import Flops, count_flops, report_peaks
+from roofexp.ncu.catalogue import Lookup, byte_sources, catalogue, fact_metrics, is_counter, scalar_names, stall_metrics
+from roofexp.records.point import Flag
 
 CLOCK_TOLERANCE = 0.02
 

@@ -1,4 +1,8 @@
-"""FLOPs by type, with everything that may make them wrong said beside them."""
+"""Operations of the tensor cores: which of ncu's overlapping counters to add, and what they count.
+
+``sm__ops_path_tensor_src_bf16_dst_fp32`` is the parent of ``..._op_hgmma_src_bf16_dst_fp32_sparsity_off`` and its like:
+the more attributes a name has, the less it counts. Only names that nothing else in the report contains are added.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,93 @@ import re
 
 import msgspec
 
-from roofexp.counters.catalogue import catalogue, counts_lanes, flop_terms
-from roofexp.counters.lookup import Lookup
-from roofexp.counters.tensor import tensor_counters, tensor_operations
-from roofexp.point import Flag
+from roofexp.ncu.catalogue import Lookup, catalogue, counts_lanes, flop_terms
+from roofexp.records.point import Flag
+
+PREFIX = "sm__ops_path_tensor_"
+
+_NAME = re.compile(
+    rf"^{PREFIX}(?:op_(?P<op>[a-z0-9]+)_)?src_(?P<src>[a-z0-9_]+?)(?:_dst_(?P<dst>[a-z0-9]+))?"
+    r"(?:_sparsity_(?P<sparsity>on|off))?$"
+)
+
+# Blackwell's fp4 products are another instruction than its mixed fp4, fp6 and fp8 ones, at twice their rate
+_OWN_INSTRUCTION = frozenset({"fp4"})
+
+
+class TensorCounter(msgspec.Struct, frozen=True):
+    """One counter; an attribute that its name does not have is None: it counts every value of it."""
+
+    name: str
+    op: str | None
+    src: frozenset[str]
+    dst: str | None
+    sparsity: str | None
+
+    @property
+    def attributes(self) -> tuple[bool, bool, bool]:
+        return self.op is not None, self.dst is not None, self.sparsity is not None
+
+    @property
+    def kind(self) -> str:
+        """The FLOP type: merged counters go by what the architecture that merges them can do."""
+        if len(self.src) > 1:
+            return "fp8_tensor" if "fp8" in self.src else "fp16_tensor"
+        source = next(iter(self.src))
+        accumulate = "_fp16_accumulate" if self.dst == "fp16" else ""
+        return f"{source}_tensor{accumulate}"
+
+    def contains(self, other: TensorCounter) -> bool:
+        """Whether everything that ``other`` counts is counted here too."""
+        same = [(self.op, other.op), (self.dst, other.dst), (self.sparsity, other.sparsity)]
+        wider = self.src == other.src or (self.src > other.src and other.src != _OWN_INSTRUCTION)
+        return self.name != other.name and wider and all(a is None or a == b for a, b in same)
+
+
+def parse_tensor_name(metric: str) -> TensorCounter | None:
+    """The counter behind a metric name, its suffix aside; None for other metrics."""
+    found = _NAME.match(metric.split(".")[0])
+    if not found:
+        return None
+    sources = frozenset(found["src"].split("_"))
+    return TensorCounter(found[0], found["op"], sources, found["dst"], found["sparsity"])
+
+
+def tensor_counters(lookup: Lookup) -> list[TensorCounter]:
+    """The tensor counters that a report was asked for."""
+    names = sorted({name.split(".")[0] for name in lookup.values if name.startswith(PREFIX)})
+    counters = [parse_tensor_name(name) for name in names]
+    return [counter for counter in counters if counter is not None and lookup.has(f"{counter.name}.sum")]
+
+
+def tensor_operations(lookup: Lookup) -> dict[str, float | None]:
+    """Operations by FLOP type (an FMA is two already); a type with a missing value is None."""
+    counters = tensor_counters(lookup)
+    top = [c for c in counters if not any(other.contains(c) for other in counters)]
+    totals: dict[str, float | None] = {}
+    for sources in dict.fromkeys(counter.src for counter in top):
+        group = _one_partition([counter for counter in top if counter.src == sources], lookup)
+        for counter in group:
+            value, before = lookup.total(f"{counter.name}.sum"), totals.get(counter.kind, 0)
+            totals[counter.kind] = None if value is None or before is None else before + value
+    return totals
+
+
+def _one_partition(counters: list[TensorCounter], lookup: Lookup) -> list[TensorCounter]:
+    """Counters with the same attributes split the work; those with other attributes split it again, so that one
+    set only may be added: that which counted most."""
+    sets: dict[tuple[bool, bool, bool], list[TensorCounter]] = {}
+    for counter in counters:
+        sets.setdefault(counter.attributes, []).append(counter)
+    return max(sets.values(), key=lambda group: sum(lookup.total(f"{c.name}.sum") or 0 for c in group))
+
 
 _FEW = 0.01  # half-precision instructions below this share of the work are the compiler's constants
+
 _WARP = 32
+
 _LEAST_OPERATIONS = 512  # of one tensor instruction on any architecture (HMMA.884)
+
 _TRACE_PCT = 1.0  # kernels without any tensor instruction show up to 0.4 % on an H200
 
 
@@ -126,3 +209,40 @@ def _tensor_activity(lookup: Lookup, flops: Flops) -> str | None:
         if weighs:
             return f"{name} = {value:.12g}"
     return None
+
+
+# ncu's own doubling of FMA, and the undoubled instruction rate that older sections print
+_CORES = {
+    "fp64": ("dfma", 2),
+    "fp32": ("ffma", 2),
+}
+
+
+def report_peaks(lookup: Lookup) -> dict[str, float]:
+    """Peaks by FLOP type, dense. Of tensor operations those of the instruction that ran: a parent's peak is the sparse
+    one, twice as high."""
+    peaks: dict[str, float] = {}
+    for kind, (op, weight) in _CORES.items():
+        base = f"sass_thread_inst_executed_op_{op}_pred_on"
+        doubled = lookup.values.get(f"derived__sm__{base}_x2")
+        plain = lookup.first([f"{unit}__{base}.sum.peak_sustained" for unit in ("smsp", "sm")])
+        peak = doubled or (plain * weight if plain else None)
+        if peak:
+            peaks[kind] = peak
+    return peaks | _tensor_peaks(lookup)
+
+
+def _tensor_peaks(lookup: Lookup) -> dict[str, float]:
+    suffix = ".sum.peak_sustained"
+    best: dict[str, tuple[float, float]] = {}
+    for name, peak in lookup.values.items():
+        counter = parse_tensor_name(name) if name.endswith(suffix) else None
+        if counter is None or not peak or not _is_dense(counter):
+            continue
+        operations = lookup.total(f"{counter.name}.sum") or 0
+        best[counter.kind] = max(best.get(counter.kind, (0.0, 0.0)), (operations, peak))
+    return {kind: peak for kind, (_, peak) in best.items()}
+
+
+def _is_dense(counter: TensorCounter) -> bool:
+    return counter.sparsity == "off"

@@ -1,13 +1,150 @@
-"""A point with its counters: counted bytes take the place of modelled ones, and it is placed anew."""
+"""From the launches of one point to its record: pure functions."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable
+
 import msgspec
 
+from roofexp.counters.counts import Counts
+from roofexp.counters.kernel_sums import Item, compare, sum_by_kernel, sum_launches
+from roofexp.counters.report_placing import choose_roofs, judge
 from roofexp.diagnosis import diagnosed
-from roofexp.machine import RoofSet
-from roofexp.point import Clock, Counted, Flag, Point, Traffic
-from roofexp.roofline import PLACING_FLAGS, PlacingSettings, place
+from roofexp.ncu.catalogue import is_counter
+from roofexp.ncu.launch import Launch, Metric
+from roofexp.placing.roofline import PLACING_FLAGS, PlacingSettings, place
+from roofexp.records.machine import RoofSet
+from roofexp.records.point import Clock, Counted, CountedKernel, Flag, Point, Traffic
+from roofexp.text.numbers import engineering
+
+TRAFFIC_TOLERANCE = 0.03
+
+NOT_COLLECTED = "not in the report"
+
+_PLAIN = (  # taken over as they are
+    "sol_sm_pct",
+    "sol_memory_pct",
+    "sol_dram_pct",
+    "occupancy_pct",
+    "occupancy_possible_pct",
+    "occupancy_limiter",
+    "waves",
+    "sectors_per_load",
+    "sectors_per_store",
+    "stalls",
+    "facts",
+)
+
+
+def counted_point(point: Point, launches: list[Launch], asked: Iterable[str], half_lanes: int = 2) -> Counted:
+    """What the counters say of a point. ``asked`` are the metrics that its precision needs: one that no launch has is
+    missing, and so is every sum that it belongs to."""
+    launches = [_with_missing(launch, asked) for launch in launches]
+    counts = sum_launches(launches, half_lanes)
+    kernels = sum_by_kernel(launches, half_lanes)
+    useful = point.work.flops if point.work else 0
+    flops = compare(useful, counts, point.precision, point.shape)
+    verdict = judge(counts, choose_roofs(counts, None))
+    notes = [note for item in kernels for note in item.notes if not note.startswith(_EXPECTED)]
+    peaks = verdict.peaks
+    return Counted(
+        flops=_whole(counts.flops),
+        flops_by_type={kind: _whole(value) for kind, value in counts.flops_by_type.items()},
+        flops_ratio=flops.ratio,
+        dram_bytes=_whole(counts.dram_bytes),
+        l2_bytes=_whole(counts.l2_bytes),
+        l1_bytes=_whole(counts.l1_bytes),
+        shared_bytes=_whole(counts.shared_bytes),
+        time_s=counts.time_s,
+        cycles=counts.cycles,
+        sm_hz=counts.sm_hz,
+        memory_hz=counts.dram_hz,
+        l2_hz=counts.l2_hz,
+        **{name: getattr(counts, name) for name in _PLAIN},
+        registers=_whole(counts.registers),
+        peak_fraction=verdict.peak_fraction,
+        peak_note=f"{peaks.numbers}: {peaks.reason}" if peaks else None,
+        kernels=[_kernel(item, counts) for item in kernels],
+        passes=_passes(launches),
+        missing=_missing(launches),
+        flags=[*dict.fromkeys(counts.flags), *flops.flags],
+        notes=list(dict.fromkeys([*flops.notes, *_traffic_notes(point, counts), *notes])),
+    )
+
+
+def tidy_table(launches: list[Launch]) -> bytes:
+    """counters.csv: one row per launch and metric, in SI units; a value that ncu did not have is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["launch", "kernel", "metric", "value", "unit"])
+    for number, launch in enumerate(launches):
+        for name, metric in launch.metrics.items():
+            if is_counter(name) or name.startswith("launch__") or name == _PASSES:
+                value = metric.text or ("" if metric.value is None else metric.value)
+                writer.writerow([number, launch.function, name, value, metric.unit])
+    return text.getvalue().encode()
+
+
+_PASSES = "profiler__replayer_passes"
+
+_EXPECTED = "Note: Running with unmodified GPU clocks"  # as it was told to
+
+_PACKED = "2_pred_on.sum"  # Blackwell's pairs: without them fp32 is a lower bound, which is said of it elsewhere
+
+
+def _passes(launches: list[Launch]) -> int | None:
+    found = [value for launch in launches if (value := launch.values.get(_PASSES)) is not None]
+    return int(max(found)) if found else None
+
+
+def _with_missing(launch: Launch, asked: Iterable[str]) -> Launch:
+    """ncu drops a metric that it does not have without a word: its column is absent. The range is not the kernel's."""
+    absent = {name: Metric(None, "") for name in asked if name not in launch.metrics and not name.endswith(_PACKED)}
+    return msgspec.structs.replace(launch, kernel=launch.function, metrics={**launch.metrics, **absent})
+
+
+def _missing(launches: list[Launch]) -> dict[str, str]:
+    names = [name for launch in launches for name, m in launch.metrics.items() if m.value is None and not m.text]
+    return {name: NOT_COLLECTED for name in dict.fromkeys(names) if is_counter(name)}
+
+
+def _kernel(item: Item, total: Counts) -> CountedKernel:
+    return CountedKernel(
+        name=item.kernel,
+        launches=item.launches,
+        time_s=item.counts.time_s,
+        flops=_whole(item.counts.flops),
+        dram_bytes=_whole(item.counts.dram_bytes),
+        time_share=_share(item.counts.time_s, total.time_s),
+        flops_share=_share(item.counts.flops, total.flops),
+        dram_share=_share(item.counts.dram_bytes, total.dram_bytes),
+    )
+
+
+def _traffic_notes(point: Point, counts: Counts) -> list[str]:
+    """DRAM bytes against the compulsory ones of the formula, where the launch began with cold caches."""
+    compulsory = point.work.dram_bytes if point.work else 0
+    if not compulsory or counts.dram_bytes is None or point.cache_state != "cold":
+        return []
+    ratio = counts.dram_bytes / compulsory
+    if abs(ratio - 1) <= TRAFFIC_TOLERANCE:
+        return []
+    moved, least = engineering(counts.dram_bytes, "B"), engineering(compulsory, "B")
+    said = f"DRAM moved {moved}, {ratio:.3g} times the compulsory {least}"
+    if ratio < 1:
+        return [f"{said}: writes that still lay in L2 when the kernel ended, or data that is not touched"]
+    return [f"{said}: data fetched more than once, partly used sectors, or spilled registers"]
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
 
 NOT_COUNTED = "not counted"
 

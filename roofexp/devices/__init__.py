@@ -24,7 +24,8 @@ def open_device(request: str, kernel_roots: list[Path]) -> tuple[Device, str | N
     kind, number = parse_device(request)
     if kind == "cpu":
         return _cpu(number, kernel_roots), None
-    from roofexp.devices.cuda import CudaDevice, why_no_cuda
+    from roofexp.devices.cuda.device import CudaDevice
+    from roofexp.devices.cuda.machine import why_no_cuda
 
     reason = why_no_cuda(number or 0)
     if reason is None:
@@ -35,6 +36,6 @@ def open_device(request: str, kernel_roots: list[Path]) -> tuple[Device, str | N
 
 
 def _cpu(cores: int | None, kernel_roots: list[Path]) -> Device:
-    from roofexp.devices.cpu import CpuDevice
+    from roofexp.devices.cpu.device import CpuDevice
 
     return CpuDevice(cores, kernel_roots)

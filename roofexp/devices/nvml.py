@@ -1,8 +1,4 @@
-"""What NVIDIA's management library says beside a measurement: clocks, power, temperature, what holds clocks back.
-
-A question that this GPU or driver does not answer gives None, and stops no other question. NVML's SM clock is what was
-asked for, not what the SMs hold: the cycle counter says that (see cuda_clock).
-"""
+"""Why clocks cannot be held here, in one line with the cure."""
 
 from __future__ import annotations
 
@@ -11,24 +7,41 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from roofexp.records.clock_readings import IDLE, NOT_THROTTLING, REASONS
+
+NEEDS_RIGHTS = "ask the administrator, or use clock=duty, which needs no rights"
+
+
+class RefusedError(Exception):
+    """The clocks stay as they are. The message says why and what helps; ``gone`` where the GPU is not there at all."""
+
+    def __init__(self, message: str, gone: bool = False) -> None:
+        super().__init__(message)
+        self.gone = gone
+
+
+# By the end of the name of pynvml's error class.
+_MEANINGS = {
+    "NoPermission": f"this user may not change the clocks; {NEEDS_RIGHTS}",
+    "NotSupported": "this GPU's driver does not lock clocks (virtual GPUs and MIG forbid it); use clock=duty",
+    "InvalidArgument": "the driver refuses this clock; nvidia-smi -q -d SUPPORTED_CLOCKS lists those that it allows",
+    "InUse": "the driver is busy with this GPU; try again",
+}
+
+_GONE = {"GpuIsLost", "GpuNotFound", "NotFound", "DriverNotLoaded", "LibraryNotFound"}
+
+
+def refused(error: Exception) -> RefusedError:
+    """What an error of NVML's means."""
+    name = type(error).__name__.removeprefix("NVMLError_")
+    if name in _GONE:
+        return RefusedError(f"the GPU or its driver is gone ({name})", gone=True)
+    return RefusedError(_MEANINGS.get(name) or f"NVML refuses ({str(error).strip() or name}); {NEEDS_RIGHTS}")
+
+
 Row = dict[str, float | str | None]
 
-# Bits of the clocks' event reasons (nvml.h). The first and the second are no throttling.
-REASONS = {
-    0x1: "idle",
-    0x2: "applications_clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal_slowdown",
-    0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake",
-    0x100: "display_clock_setting",
-}
-IDLE = 0x1
-NOT_THROTTLING = IDLE | 0x2 | 0x100
-
-# Fields that accumulate the time lost to each cause (nvml.h), in ns; clock_facts.HELD_BACK names their event reasons.
+# Fields that accumulate the time lost to each cause (nvml.h), in ns; their event reasons: clock_readings.HELD_BACK.
 THROTTLE_FIELDS = {
     "throttled_power_s": 74,
     "throttled_sw_thermal_s": 269,
@@ -74,7 +87,6 @@ class Nvml:
 
     def order(self, name: str, *arguments: Any) -> None:
         """Tells NVML to change something: ``nvmlDevice<name>``. Raises RefusedError. For roofexp.clocks alone."""
-        from roofexp.clocks.refused import RefusedError, refused
 
         function = getattr(self._nvml, f"nvmlDevice{name}", None)
         if function is None:

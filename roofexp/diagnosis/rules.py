@@ -12,9 +12,10 @@ import msgspec
 
 from roofexp.diagnosis.facts import vocabulary
 from roofexp.errors import BadInputError
-from roofexp.formula import ARITHMETIC
+from roofexp.kernel.formula import ARITHMETIC
 
 OWN = Path(__file__).with_name("rules.yaml")
+
 PLACEHOLDER = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 
 Formula = str | int | float

@@ -1,5 +1,3 @@
-import sys
+from roofexp.commands.gate import main
 
-from roofexp.gate.command import main
-
-sys.exit(main())
+raise SystemExit(main())

@@ -7,15 +7,19 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from roofexp.machine import RoofSet
-from roofexp.point import Point
+from roofexp.records.machine import RoofSet
+from roofexp.records.point import Point
 from roofexp.report.contents import Contents
-from roofexp.units import percent
+from roofexp.text.numbers import percent
 
 Level = Literal["wrong", "caution", "note"]
+
 JUNIT = "gate.xml"
+
 LEVELS: tuple[Level, ...] = ("wrong", "caution", "note")
+
 ABOVE_LIMIT = 1.01  # of a roof over its limit: beyond what a clock reading is wrong by
+
 OLD_DAYS = 30  # roofs measured longer before their points than this are pointed out
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
-from roofexp import archive
 from roofexp.errors import BadInputError
-from roofexp.machine import Machine, RoofSet
-from roofexp.point import Point, read_point
-from roofexp.report.points_table import read_points_table
-from roofexp.stored import stored_config
-from roofexp.sweep import read_roofs, read_sweep
+from roofexp.records import archive
+from roofexp.records.archive import stored_config
+from roofexp.records.machine import Machine, RoofSet
+from roofexp.records.point import Point, read_point
+from roofexp.records.points_table import read_points_table
+from roofexp.records.sweep_folder import read_roofs, read_sweep
 
 Source = Literal["records", "packed", "table"]
+
 ALLOWED = "allowed: the folder of one sweep, with N/point.json, points.jsonl.xz or points.csv in it"
 
 
@@ -114,3 +117,57 @@ def _attempt(read: Any, otherwise: Any, problems: list[str]) -> Any:
     except (ValueError, OSError, BadInputError, msgspec.MsgspecError) as error:
         problems.append(str(error).splitlines()[0])
         return otherwise
+
+
+POINT_FILES = (
+    "point.json",
+    "samples.csv",
+    "clocks.csv",
+    "counters.csv",
+    "error.txt",
+    ".hydra/config.yaml",
+    ".hydra/overrides.yaml",
+)
+
+SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json")
+
+
+class Link(NamedTuple):
+    text: str  # the path from the sweep's folder: still says where to look on paper
+    href: str
+
+
+class Links:
+    def __init__(self, contents: Contents, page: Path) -> None:
+        self.contents, self.folder = contents, contents.folder
+        self._base = page.resolve().parent
+
+    def to(self, file: Path) -> Link | None:
+        """None for a file that is not there."""
+        if not file.is_file():
+            return None
+        return Link(
+            file.relative_to(self.folder).as_posix(),
+            quote(Path(os.path.relpath(file.resolve(), self._base)).as_posix()),
+        )
+
+    def named(self, *names: str) -> list[Link]:
+        return [link for name in names if (link := self.to(self.folder / name))]
+
+    def of_point(self, job: int) -> list[Link]:
+        """The point's own files, or the packed ones that hold a line or rows of it."""
+        own = self.contents.folders.get(job)
+        if own is not None:
+            return [link for name in POINT_FILES if (link := self.to(own / name))]
+        return self.packed() or self.named("points.csv")
+
+    def packed(self) -> list[Link]:
+        return self.named(*archive.PACKED_FILES)
+
+    def of_sweep(self) -> list[Link]:
+        """Everything else that lies in the folder itself, so that nothing which was made goes unseen."""
+        known = [*SWEEP_FILES, *archive.PACKED_FILES]
+        others = [
+            file.name for file in sorted(self.folder.iterdir()) if file.is_file() and not file.name.startswith(".")
+        ]
+        return self.named(*dict.fromkeys([*known, *(name for name in others if not name.endswith(".html"))]))

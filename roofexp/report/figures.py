@@ -1,4 +1,4 @@
-"""The sweep's figures as the page shows them: inline, each with its files and what it leaves out."""
+"""An SVG made fit to stand in a page beside others: its ids its own, its styles confined, its coordinates short."""
 
 from __future__ import annotations
 
@@ -6,15 +6,102 @@ import base64
 import csv
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from roofexp.report.contents import Contents
-from roofexp.report.inline_svg import headline, inline_svg, natural_width
-from roofexp.report.links import Link, Links
+from roofexp.config.paths import conf_folder
+from roofexp.config.schema import FiguresConfig
+from roofexp.records.points_table import point_row
+from roofexp.records.sweep_folder import JUDGED_WITH
+from roofexp.report.contents import Contents, Link, Links
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+_XLINK = "{http://www.w3.org/1999/xlink}href"
+
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+_DECIMALS = re.compile(r"(\d+\.\d\d)\d+")
+
+_GEOMETRY = ("d", "x", "y", "points", "transform", "width", "height")
+
+_FONT = re.compile(r"font-family: 'DejaVu Sans'")
+
+
+def inline_svg(svg: bytes, prefix: str, label: str, jobs: Mapping[str, int]) -> str:
+    """The ``<svg>`` element as text, with every id after ``prefix``.
+
+    ``label`` is its text alternative; ``jobs`` maps the ids of marks to their points' jobs, which they then carry as
+    ``data-job``. Raises ElementTree.ParseError for what is not XML.
+    """
+    root = ElementTree.fromstring(svg)
+    for child in [c for c in root if c.tag in (f"{_SVG}metadata", f"{_SVG}title")]:
+        root.remove(child)
+    for element in root.iter():
+        _own(element, prefix, jobs)
+    root.attrib = {
+        "id": f"{prefix}svg",
+        "viewBox": root.get("viewBox", f"0 0 {_points(root.get('width'))} {_points(root.get('height'))}"),
+        "role": "img",
+        "aria-label": label,
+    }
+    return ElementTree.tostring(_without_namespace(root), encoding="unicode")
+
+
+def natural_width(svg: bytes) -> float | None:
+    """In points, as its author drew it."""
+    found = re.search(rb'<svg[^>]*?\swidth="([\d.]+)pt"', svg)
+    return float(found[1]) if found else None
+
+
+def headline(svg: bytes) -> str:
+    """The figure's own title; "" where it has none."""
+    try:
+        title = ElementTree.fromstring(svg).find(f"{_SVG}title")
+    except ElementTree.ParseError:
+        return ""
+    return (title.text or "").strip() if title is not None else ""
+
+
+def _own(element: ElementTree.Element, prefix: str, jobs: Mapping[str, int]) -> None:
+    for name, value in list(element.attrib.items()):
+        if name == "id":
+            element.set("id", f"{prefix}{value}")
+            if value in jobs:
+                element.set("data-job", str(jobs[value]))
+        elif name in (_XLINK, "href") and value.startswith("#"):
+            del element.attrib[name]
+            element.set("href", f"#{prefix}{value[1:]}")
+        elif "url(#" in value:
+            element.set(name, _REFERENCE.sub(rf"url(#{prefix}\1)", value))
+        elif name in _GEOMETRY:
+            element.set(name, _DECIMALS.sub(r"\1", value))
+        elif name == "style":  # where that font is missing, the nearest in width
+            element.set(name, _FONT.sub("font-family: 'DejaVu Sans', Verdana, sans-serif", value))
+    if element.tag == f"{_SVG}style" and element.text:  # it would style the whole page
+        element.text = re.sub(r"(^|\})\s*\*", rf"\1 #{prefix}svg *", element.text)
+
+
+def _without_namespace(root: ElementTree.Element) -> ElementTree.Element:
+    """HTML's parser knows SVG by its names and no prefixes."""
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        for name in [name for name in element.attrib if name.startswith("{")]:
+            value = element.attrib.pop(name)
+            if name.startswith("{http://www.w3.org/XML/1998/namespace}"):
+                element.set(f"xml:{name.rpartition('}')[2]}", value)
+    return root
+
+
+def _points(length: str | None) -> str:
+    return (length or "0").removesuffix("pt").removesuffix("px")
+
 
 MOST_BYTES = 10_000_000  # of SVG in one page; what goes beyond it stands as an image
+
 FIRST = ("roofline", "size_sweep")  # kinds in this order, then the others by name
 
 
@@ -119,3 +206,54 @@ def _table(file: Path) -> list[dict[str, str]]:
 
 def _data_uri(file: Path) -> str:
     return f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"
+
+
+GROUPS = {"figures": "screen", "placing": "default"}  # what stands in for a configuration that is not at hand
+
+
+def redraw(contents: Contents) -> list[Path]:
+    """Writes ``figures/*`` in the sweep's folder; empty where no point was measured."""
+    if not any(point.status == "ok" for point in contents.points):
+        return []
+    from roofexp.figures import draw_all
+
+    placing = _group(contents, "placing") | (contents.sweep.get(JUDGED_WITH) or {})
+    far_below = float(placing["far_below"])
+    return draw_all(contents.folder, points_frame(contents), contents.roofs, _redraw_settings(contents), far_below)
+
+
+def wanted(contents: Contents) -> bool:
+    """Whether the sweep has no figures and was not told to have none."""
+    return not any((contents.folder / "figures").glob("*.*")) and bool(_group(contents, "figures").get("draw", True))
+
+
+def points_frame(contents: Contents) -> Any:
+    """The rows of points.csv, made again from the records where there are any."""
+    import pandas
+
+    if contents.source == "table":
+        return pandas.read_csv(contents.folder / "points.csv")
+    return pandas.DataFrame([point_row(point) for point in contents.points])
+
+
+def _redraw_settings(contents: Contents) -> FiguresConfig:
+    from omegaconf import OmegaConf
+
+    known = {
+        name: value for name, value in _group(contents, "figures").items() if name in FiguresConfig.__annotations__
+    }
+    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), known, {"draw": True}))
+    assert isinstance(found, FiguresConfig)
+    return found
+
+
+def _group(contents: Contents, name: str) -> dict[str, Any]:
+    """As the sweep was configured, else as the program's own default says."""
+    stored = (contents.config or {}).get(name)
+    if isinstance(stored, dict):
+        return stored
+    import yaml
+
+    default = yaml.safe_load((conf_folder() / name / f"{GROUPS[name]}.yaml").read_text())
+    assert isinstance(default, dict)
+    return default

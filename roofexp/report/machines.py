@@ -1,18 +1,179 @@
-"""The machines that took part, and the clocks that their points held against what the driver said of them."""
+"""What it takes to do the sweep again: the command, the versions, the commit and the composed configuration."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from statistics import median
+from typing import Any
 
 import msgspec
+import yaml
 
-from roofexp.clock_facts import mean_power_w
-from roofexp.machine import Machine
-from roofexp.point import Point
+from roofexp.records.clock_readings import mean_power_w
+from roofexp.records.machine import Machine, Roof, RoofCheck, RoofSet
+from roofexp.records.point import Point
+from roofexp.records.sweep_folder import JUDGED_WITH
 from roofexp.report.contents import Contents
-from roofexp.report.facts import Fact, quantity
-from roofexp.units import engineering, percent, span
+from roofexp.report.point_details import Fact, quantity
+from roofexp.text.numbers import engineering, percent, plain, span
+
+
+class Repetition(msgspec.Struct, frozen=True, kw_only=True):
+    command: str  # "" where it is not recorded
+    commit: str
+    dirty: bool | None
+    started: str
+    finished: str
+    versions: dict[str, str]
+    config: str  # YAML; "" where it is not at hand
+    config_job: int | None
+    judged_with: dict[str, Any]  # thresholds and rules that are not those of the configuration
+    varies: list[tuple[str, list[str]]]  # overrides that differ between points, with their values
+
+
+def repetition(contents: Contents) -> Repetition:
+    sweep = contents.sweep
+    versions = sweep.get("versions")
+    return Repetition(
+        command=command_of(sweep),
+        commit=str(sweep.get("git_commit") or ""),
+        dirty=sweep.get("git_dirty"),
+        started=moment(str(sweep.get("started") or "")),
+        finished=moment(str(sweep.get("finished") or "")),
+        versions={str(name): str(text) for name, text in versions.items()} if isinstance(versions, dict) else {},
+        config=yaml.safe_dump(contents.config, sort_keys=False, allow_unicode=True) if contents.config else "",
+        config_job=contents.config_job,
+        judged_with=dict(sweep.get(JUDGED_WITH) or {}),
+        varies=_varying(contents),
+    )
+
+
+def moment(stamp: str) -> str:
+    """An ISO 8601 time in UTC as a person reads it; any other text as it is."""
+    day, found, clock = stamp.partition("T")
+    return f"{day} {clock[:8]} UTC" if found and clock.endswith("+00:00") else stamp
+
+
+def command_of(sweep: dict[str, Any]) -> str:
+    """As it must be typed: a word with brackets or spaces in it is quoted."""
+    words = sweep.get("arguments")
+    if not isinstance(words, list):
+        return str(sweep.get("command") or "")
+    mode = [] if sweep.get("plain_run") or any(str(w).startswith("experiment=") for w in words) else ["-m"]
+    return shlex.join(["python", "-m", "roofexp", *map(str, words), *mode]) if words or sweep.get("command") else ""
+
+
+def _varying(contents: Contents) -> list[tuple[str, list[str]]]:
+    values: dict[str, dict[str, None]] = {}
+    for point in contents.points:
+        for key, found, value in (override.partition("=") for override in point.overrides):
+            if found:
+                values.setdefault(key.lstrip("+"), {})[value] = None
+    return [(key, list(those)) for key, those in values.items() if len(those) > 1]
+
+
+RATE_UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "launch": "s"}
+
+
+class RoofRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts carry their units; "" is not known. ``note`` says what a reader must know of it."""
+
+    name: str
+    ceiling: bool
+    rate: str
+    clock: str
+    per_cycle: str
+    limit: str
+    limit_share: str
+    sheet: str
+    sheet_share: str
+    sustained: str
+    ridge: str
+    cause: str
+    note: str
+    checks: list[RoofCheck]
+    mixes: list[tuple[str, str]]
+
+
+class RoofTable(msgspec.Struct, frozen=True, kw_only=True):
+    title: str
+    measured: str
+    rows: list[RoofRow]
+
+
+def roof_tables(contents: Contents) -> list[RoofTable]:
+    return [roof_table(roofs) for roofs in contents.roofs]
+
+
+def roof_table(roofs: RoofSet) -> RoofTable:
+    """Each roof with its ceilings under it, the highest first; ceilings of a roof that is not there at the end."""
+    tops = [roof for roof in roofs.roofs if roof.ceiling_of is None]
+    ordered: list[Roof] = []
+    for roof in tops:
+        ordered += [roof, *sorted(roofs.ceilings(roof.name), key=lambda ceiling: -ceiling.rate)]
+    ordered += [roof for roof in roofs.roofs if roof not in ordered]
+    return RoofTable(
+        title=f"{roofs.machine.name}, clock mode {roofs.clock_mode}",
+        measured=_measured(roofs),
+        rows=[_row(roof, roofs) for roof in ordered],
+    )
+
+
+def _measured(roofs: RoofSet) -> str:
+    if not roofs.measured:
+        return "Computed from what the hardware is, not measured"
+    return f"Measured {moment(roofs.measured)}" + (f", in {engineering(roofs.seconds, 's')}" if roofs.seconds else "")
+
+
+def _row(roof: Roof, roofs: RoofSet) -> RoofRow:
+    unit = RATE_UNITS[roof.kind]
+    dram = roofs.bandwidth("dram")
+    apart = roof.kind == "compute" and roof.ceiling_of is None and dram is not None
+    return RoofRow(
+        name=roof.name,
+        ceiling=roof.ceiling_of is not None,
+        rate=engineering(roof.rate, unit, 4),
+        clock=engineering(roof.compute_hz, "Hz", 4) if roof.compute_hz else "",
+        per_cycle=plain(roof.per_cycle, 4) if roof.per_cycle else "",
+        limit=engineering(roof.limit, unit, 4) if roof.limit else "",
+        limit_share=percent(roof.rate / roof.limit) if roof.limit else "",
+        sheet=engineering(roof.sheet, unit, 4) if roof.sheet else "",
+        sheet_share=percent(roof.rate / roof.sheet) if roof.sheet else "",
+        sustained=_sustained(roof),
+        ridge=f"{plain(roof.rate / dram.rate)} FLOP/B" if apart and dram else "",
+        cause=roof.cause or "",
+        note="; ".join(
+            filter(None, [f"only a lower bound: {roof.incomplete}" if roof.incomplete else "", *roof.flags])
+        ),
+        checks=roof.checks,
+        mixes=[(name, engineering(rate, unit, 4)) for name, rate in roof.mixes.items()],
+    )
+
+
+def _sustained(roof: Roof) -> str:
+    held = roof.sustained
+    if held is None:
+        return ""
+    parts = [
+        f"{engineering(held.rate, RATE_UNITS[roof.kind], 4)} ({percent(held.rate / roof.rate)})",
+        engineering(held.compute_hz, "Hz", 4) if held.compute_hz else "",
+        engineering(held.power_w, "W") if held.power_w else "",
+        f"after {engineering(held.seconds, 's')}" if held.seconds else "",
+        "" if held.settled else "not settled",
+        held.event_reasons if held.event_reasons not in (None, "none") else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def check_text(check: RoofCheck) -> str:
+    """What was compared: expected and found, where numbers were."""
+    numbers = [
+        f"{word} {plain(value, 4) if 1e-3 < abs(value) < 1e5 else engineering(value, digits=4)}"
+        for word, value in (("expected", check.expected), ("found", check.found))
+        if value is not None
+    ]
+    return "; ".join(filter(None, [check.message, ", ".join(numbers)]))
 
 
 class Clocks(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,3 @@
 ``sustained``, ``instructions`` and ``counted`` look at the same kernels in other ways; ``python -m roofexp.roofs``
 prints all of it. Importing this is cheap.
 """
-
-from roofexp.roofs.assembly import assemble
-from roofexp.roofs.benchmark import Benchmark, Outcome, plan
-from roofexp.roofs.store import Announce, RoofStore
-
-__all__ = ["Announce", "Benchmark", "Outcome", "RoofStore", "assemble", "plan"]

@@ -1,14 +1,86 @@
-"""Roofs from results: pure functions. What may not be believed says so in ``Roof.incomplete``."""
+"""Checks of a roof: against arithmetic, and what a failed one makes of it."""
 
 from __future__ import annotations
 
 import msgspec
 
-from roofexp.limits import MachineLimits, card_of
-from roofexp.machine import Machine, Roof
+from roofexp.placing.limits import MachineLimits, card_of
+from roofexp.records.machine import Machine, Roof, RoofCheck
 from roofexp.roofs.benchmark import HIGHEST, PRIVATE_LEVELS, Benchmark, Outcome
-from roofexp.roofs.ceilings import under
-from roofexp.roofs.checks import limit_check, with_checks
+
+TOO_HIGH = 1.02  # of the limit: the clock or the table of rates must be wrong
+
+TOO_LOW = 0.90  # of the limit: published, with a flag
+
+
+def limit_check(rate: float, limit: float | None, too_low: float = TOO_LOW) -> RoofCheck | None:
+    """A roof against arithmetic at the clock that it held; None where the limit is not known."""
+    if not limit:
+        return None
+    message = ""
+    if rate > TOO_HIGH * limit:
+        message = f"{rate / limit:.0%} of what the units can do at the clock held: clock or table of rates is wrong"
+    elif rate < too_low * limit:
+        message = f"only {rate / limit:.0%} of what the units can do at the clock held"
+    elif rate > limit:
+        return RoofCheck(name="limit", passed=True, expected=limit, found=rate, message=_above(rate, limit))
+    return RoofCheck(name="limit", passed=not message, expected=limit, found=rate, message=message)
+
+
+def with_checks(roof: Roof, checks: list[RoofCheck]) -> Roof:
+    """The roof with these checks in the place of earlier ones of the same names. One that failed makes it incomplete:
+    it is published as a lower bound, with the reason."""
+    names = {check.name for check in checks}
+    kept = [*(check for check in roof.checks if check.name not in names), *checks]
+    said = [f"{check.name}: {check.message}" for check in kept if not check.passed]
+    before = roof.incomplete if roof.incomplete and roof.incomplete.startswith("not measured") else None
+    reasons = [*([before] if before else []), *said]
+    return msgspec.structs.replace(roof, checks=kept, incomplete="; ".join(reasons) or None)
+
+
+def _above(rate: float, limit: float) -> str:
+    """Within what two readings of a clock can be wrong by that moves between them."""
+    return f"{rate / limit - 1:.1%} above what the units can do at the clock read: it moved while this was measured"
+
+
+def under(ceiling: Roof, roofs: list[Roof]) -> Roof:
+    """The ceiling with the name of its roof, found among ``roofs``; as it is where that is not there. One that was not
+    measured below its roof does not claim its cause."""
+    above = roof_above(ceiling, roofs)
+    if above is None:
+        return ceiling
+    placed = msgspec.structs.replace(ceiling, ceiling_of=above.name)
+    check = _limit(placed, above)
+    placed = with_checks(placed, [check]) if check else placed
+    whole, words = measured_above(placed, above)
+    if placed.rate < whole:
+        return placed
+    return msgspec.structs.replace(
+        placed, cause=f"not below {words}: no loss seen where {ceiling.cause or ceiling.name}"
+    )
+
+
+def roof_above(ceiling: Roof, roofs: list[Roof]) -> Roof | None:
+    if ceiling.ceiling_of != HIGHEST:
+        return next((roof for roof in roofs if roof.name == ceiling.ceiling_of), None)
+    above = [r for r in roofs if r.kind == "compute" and r.precision == ceiling.precision and r.ceiling_of is None]
+    return max(above, key=lambda roof: roof.rate, default=None)
+
+
+def measured_above(ceiling: Roof, above: Roof) -> tuple[float, str]:
+    """What a ceiling is compared with, and its name: of a memory level the same mix where the ceiling has one, since
+    the envelope may be that of reads and writes together."""
+    mix = next(iter(ceiling.mixes), None)
+    if mix in above.mixes:
+        return above.mixes[mix], f"the {mix} roof"
+    return above.rate, "the roof"
+
+
+def _limit(ceiling: Roof, above: Roof) -> RoofCheck | None:
+    """The roof's limit at the clock that the ceiling held."""
+    if ceiling.kind != "compute" or not (above.limit and above.compute_hz and ceiling.compute_hz):
+        return None
+    return limit_check(ceiling.rate, above.limit * ceiling.compute_hz / above.compute_hz, too_low=0.0)
 
 
 def assemble(outcomes: list[Outcome], machine: Machine, known: list[Roof] | None = None) -> list[Roof]:

@@ -1,5 +1,4 @@
-"""The plan: which kernels make which roof. The list is data (conf/roofs/measure.yaml); each entry names a kernel of
-conf/kernel like any other."""
+"""What the access mixes of a memory level are made of."""
 
 from __future__ import annotations
 
@@ -8,16 +7,24 @@ from typing import Any
 
 import msgspec
 
-from roofexp.configuration import load_kernel
 from roofexp.errors import BadInputError
-from roofexp.formula import evaluate_count
 from roofexp.kernel import STORAGE, Kernel
-from roofexp.machine import Machine, RoofKind, Sustained
+from roofexp.kernel.formula import evaluate_count
+from roofexp.kernel.load import load_kernel
+from roofexp.measure.bench import Reply, Request
+from roofexp.measure.steadiness import drift
+from roofexp.records.machine import Machine, RoofKind, Sustained
+from roofexp.records.samples import TimingSettings
+
+STREAMS = {"read": (1, 0), "write": (0, 1), "copy": (1, 1), "triad": (2, 1)}  # arrays that a mix reads and writes
 
 # Levels that run on the clock of the unit that they belong to.
 PRIVATE_LEVELS: dict[str, tuple[str, ...]] = {"cpu": ("l1", "l2"), "cuda": ("l1", "shared")}
+
 HIGHEST = "highest"  # a ceiling of whichever compute roof of its precision turns out to be the highest
+
 MEMORY_BYTES = 16 * 1024**3  # where the device does not say how much it has
+
 BY_PRECISION = ("kernel", "instruction", "pipe")  # one value, or one for each precision
 
 
@@ -109,3 +116,53 @@ def kernel_of(benchmark: Benchmark, machine: Machine, folders: list[Path], fill:
         names["itemsize"] = STORAGE[benchmark.precision][1]
         size = evaluate_count(benchmark.size, names, f"conf/roofs: {benchmark.name}.size")
     return load_kernel(benchmark.kernel, folders, benchmark.precision, size, benchmark.params, fill)
+
+
+LOAD_S = 1.5  # of load before the first look; power control takes a second to find its clock
+
+LOOK_S = 1.5  # the rate must stay within SETTLED over this long
+
+SETTLED = 0.01
+
+LOOKS = 2
+
+BATCH_S = 0.05  # launches of one sample; between samples the GPU waits for the host some 0.1 ms
+
+
+def measure_sustained(kernel: Kernel, timing: TimingSettings, run: Any, clock: dict[str, Any]) -> Sustained | None:
+    """At most LOAD_S + LOOKS x LOOK_S of load; the last look counts. None where the kernel cannot run here."""
+    found, load_s = None, 0.0
+    for look in range(LOOKS):
+        before_s = LOAD_S if look == 0 else 0.1
+        load_s += before_s + LOOK_S
+        settings = sustained_settings(timing, before_s)
+        reply: Reply = run(Request(kernel=kernel, timing=settings, cold=False, seed=1, clock=clock))
+        if reply.timing is None or reply.samples is None:
+            return found
+        moved = abs(drift(reply.samples.time_s))
+        found = _reading(kernel, reply, load_s, settled=moved <= SETTLED)
+        if found.settled:
+            break
+    return found
+
+
+def sustained_settings(timing: TimingSettings, before_s: float) -> TimingSettings:
+    """Nothing ends the warm-up or the samples but time."""
+    return msgspec.structs.replace(
+        timing, warmup_s=before_s, steady=-1.0, budget_s=LOOK_S, batch_s=BATCH_S, target=-1.0, min_samples=1_000_000,
+        max_samples=1_000_000,
+    )  # fmt: skip
+
+
+def _reading(kernel: Kernel, reply: Reply, load_s: float, settled: bool) -> Sustained:
+    assert reply.timing
+    extra = reply.clock.extra if reply.clock else {}
+    power, reasons = extra.get("power_w"), extra.get("event_reasons")
+    return Sustained(
+        rate=kernel.work.flops / reply.timing.median_s,
+        compute_hz=reply.clock.compute_hz if reply.clock else None,
+        power_w=power if isinstance(power, float) else None,
+        seconds=load_s,
+        settled=settled,
+        event_reasons=str(reasons) if reasons else None,
+    )

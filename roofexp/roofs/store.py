@@ -16,22 +16,23 @@ from typing import Any
 
 import msgspec
 
+from roofexp.config.paths import PACKAGE, kernel_roots, kernels_folder
 from roofexp.errors import BadInputError
-from roofexp.folders import PACKAGE, kernel_roots, kernels_folder
 from roofexp.kernel import Kernel
-from roofexp.machine import Machine, Roof, RoofSet
-from roofexp.measure import NOT_QUIET, Reply, Request
-from roofexp.point import write_json
-from roofexp.roofs.ahead import CompileAhead
-from roofexp.roofs.assembly import assemble
-from roofexp.roofs.benchmark import PRIVATE_LEVELS, Benchmark, Outcome, kernel_of, levels_of, plan
-from roofexp.roofs.checks import with_checks
-from roofexp.roofs.sustained import measure_sustained
-from roofexp.timing import TimingSettings
+from roofexp.measure.bench import NOT_QUIET, Reply, Request
+from roofexp.records.files import write_json
+from roofexp.records.machine import Machine, Roof, RoofSet
+from roofexp.records.samples import TimingSettings
+from roofexp.roofs.assembly import assemble, with_checks
+from roofexp.roofs.benchmark import PRIVATE_LEVELS, Benchmark, Outcome, kernel_of, levels_of, measure_sustained, plan
+from roofexp.roofs.precompile import CompileAhead
 
 Run = Callable[[Request], Reply]
+
 Announce = Callable[[str], None]
+
 NOT_IDENTIFYING = ("policy",)  # keys of the configuration that change no measured number
+
 _measured_here: set[Path] = set()  # files written by this process: disturbed or not, a sweep measures its roofs once
 
 
@@ -280,15 +281,41 @@ def code_version(config: dict[str, Any], config_folders: Iterable[Path]) -> str:
     """Changes with anything that a roof depends on: the benchmarks, their list, and how they are timed."""
     listed = {key: value for key, value in config.items() if key not in NOT_IDENTIFYING}
     digest = hashlib.sha256(json.dumps(listed, sort_keys=True, default=str).encode())
-    files = [PACKAGE / name for name in ("timing.py", "statistics.py", "measure.py")]
-    files += [
-        PACKAGE / "roofs" / name
-        for name in ("benchmark.py", "assembly.py", "ceilings.py", "checks.py", "store.py", "sustained.py")
-    ]
-    files += sorted((PACKAGE / "devices").glob("*.py")) + sorted((PACKAGE / "devices").glob("*.yaml"))
+    files = sorted((PACKAGE / "measure").glob("*.py"))
+    files += [PACKAGE / "roofs" / name for name in ("benchmark.py", "assembly.py", "store.py")]
+    files += [file for file in sorted((PACKAGE / "devices").rglob("*")) if file.suffix in (".py", ".yaml")]
     files += [file for file in sorted((kernels_folder() / "roofs").glob("*")) if file.is_file()]
     for folder in config_folders:
         files += sorted((folder / "kernel" / "roofs").glob("*.yaml"))
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
+
+
+WORTH_SAYING_S = 3.0
+
+TYPICAL_S = 1.0  # of a benchmark that was never measured here: compiled, checked, timed
+
+TYPICAL_CPU_DRAM_S = 12.0  # large arrays, filled and compared by the cores themselves
+
+TAKES_THEM = "roofs=cached takes them as they are"
+
+
+def notice(missing: Sequence[Benchmark], device: str, kept: RoofSet | None, code_version: str) -> str | None:
+    """None where it is done before anybody wonders. ``kept``: what the roofs' file holds, used or not."""
+    same = kept is not None and kept.code_version == code_version
+    seconds = sum(
+        kept.took_s[benchmark.name] if same and kept and benchmark.name in kept.took_s else typical_s(benchmark, device)
+        for benchmark in missing
+    )
+    if seconds < WORTH_SAYING_S:
+        return None
+    roofs = f"{len(missing)} roof{'s' if len(missing) > 1 else ''} of this machine"
+    if same and kept and kept.disturbed and kept.roofs:
+        why = "other programs ran while the last were measured"
+        return f"measuring {roofs} again, about {seconds:.0f} s: {why}; {TAKES_THEM}"
+    return f"measuring {roofs}, about {seconds:.0f} s; they are kept"
+
+
+def typical_s(benchmark: Benchmark, device: str) -> float:
+    return TYPICAL_CPU_DRAM_S if device == "cpu" and benchmark.level == "dram" else TYPICAL_S

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofexp.machine import Roof, RoofCheck, RoofSet
-from roofexp.roofs.ceilings import measured_above
-from roofexp.roofs.streams import STREAMS
-from roofexp.units import engineering, percent, plain
+from roofexp.records.machine import Roof, RoofCheck, RoofSet
+from roofexp.roofs.assembly import measured_above
+from roofexp.roofs.benchmark import STREAMS
+from roofexp.text.numbers import engineering, percent, plain
 
 LEVELS = ("dram", "l3", "l2", "l1", "shared")  # from far to near
+
 WIDTH_WITHOUT_TERMINAL = 160
+
 MORE_THAN_ONE_WAY = 1.05  # of its reads or writes alone: a level that moves both at once
+
 MORE_THAN_BURST = 1.0005  # a sustained rate above that of the bursts has its reason beside it
+
 CAPTION = (
     "limit: units x rate per cycle x the clock that was held while measuring (DRAM: bus width x memory clock). "
     "sheet: the card's data sheet, dense, at its boost clock. of roof: of the roof that a ceiling stands under, of its "

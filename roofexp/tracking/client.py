@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from roofexp.point import write_atomically
-from roofexp.tracking.run import RunContent
+from roofexp.records.files import write_atomically
+from roofexp.tracking.run import RunContent, cut
 from roofexp.tracking.store import (
     StoreAddress,
     TrackingError,
@@ -27,8 +27,6 @@ from roofexp.tracking.store import (
     creation_lock,
     shown,
 )
-from roofexp.tracking.text import cut
-from roofexp.tracking.views import KIND, experiment_tags
 
 ENVIRONMENT = {  # unless the user says otherwise
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -36,7 +34,9 @@ ENVIRONMENT = {  # unless the user says otherwise
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
 }
+
 RUNS_AT_ONCE = 1000  # in one answer of a search
+
 PARAMS_AT_ONCE = 100  # that a server takes
 
 
@@ -261,3 +261,54 @@ def _check_artifacts(location: str, address: StoreAddress, name: str) -> None:
 def one_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return cut(f"{type(error).__name__}: {lines[0]}", 300) if lines else type(error).__name__
+
+
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # runs first, instead of language model traces
+
+SHARED = "mlflow.sharedViewState."
+
+POINTS, SWEEPS = "points", "sweeps"
+
+BY_DATE = "attributes.start_time"
+
+POINT_COLUMNS = [
+    *("params.`kernel`", "params.`size`", "params.`precision`", "params.`cache_state`", "params.`clock_mode`"),
+    *("metrics.`perf/flops_per_s`", "metrics.`mem/bytes_per_s`", "metrics.`ai/flop_per_byte`"),
+    *("metrics.`roof/fraction`", "metrics.`time/event_median_s`", "tags.`roofexp.bound`"),
+]
+
+SWEEP_COLUMNS = [
+    *("metrics.`points/ok`", "metrics.`points/failed`", "metrics.`points/flagged`"),
+    *("metrics.`best/flops_per_s`", "metrics.`best/bytes_per_s`", "metrics.`best/roof_fraction`"),
+    *("metrics.`perf/flops_per_s`", "metrics.`roof/fraction`", "tags.`roofexp.verdicts`"),
+]
+
+
+def experiment_tags() -> dict[str, str]:
+    return {
+        **KIND,
+        SHARED + POINTS: json.dumps(_view("tags.roofexp.kind = 'point'", "metrics.`roof/fraction`", POINT_COLUMNS)),
+        SHARED + SWEEPS: json.dumps(_view("", BY_DATE, SWEEP_COLUMNS)),
+    }
+
+
+def page(experiment_id: str, view: str) -> str:
+    """The address of a view, from the server's own on."""
+    return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={view}"
+
+
+def _view(condition: str, order: str, columns: list[str]) -> dict[str, Any]:
+    """As the page's own Share button writes it. Points lie below their sweeps where the order is by date, else flat."""
+    return {
+        "searchFilter": condition,
+        "orderByKey": order,
+        "orderByAsc": False,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "modelVersionFilter": "All Runs",
+        "datasetsFilter": [],
+        "selectedColumns": columns,
+        "runsExpanded": {},
+        "runsPinned": [],
+        "runsHidden": [],
+    }

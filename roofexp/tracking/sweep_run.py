@@ -1,18 +1,127 @@
-"""What MLflow is told about a sweep: its parent run."""
+"""A sweep as it lies in its folder. The files are the truth; any of them may be missing after a kill."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, get_args
 
-from roofexp.configuration import NOT_MEASURED
-from roofexp.point import Bound, Point
-from roofexp.tracking.point_metrics import flops_per_s, per_second
-from roofexp.tracking.point_run import end_of, record_hash
+import msgspec
+
+from roofexp.config.plain import NOT_MEASURED
+from roofexp.errors import BadInputError
+from roofexp.records.archive import PACKED_FILES, is_packed, read_sweep_points
+from roofexp.records.point import Bound, Point, read_point
+from roofexp.records.sweep_folder import read_sweep as read_description
+from roofexp.text.numbers import engineering
+from roofexp.tracking.client import import_mlflow, one_line
+from roofexp.tracking.point_run import end_of, flops_per_s, per_second, record_hash
 from roofexp.tracking.run import RunContent, build_content, hash_of, milliseconds, sweep_tags
-from roofexp.tracking.sweep_folder import SweepFolder, sweep_files
-from roofexp.units import engineering
+from roofexp.tracking.store import StoreAddress, TrackingError, check_address, resolve_store, shown
+
+PAGES = ("report.html", "gate.xml", "gate.md", "gate.yaml")
+
+SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json", *PAGES, *PACKED_FILES)
+
+FIGURES = ("*.png", "*.svg", "*.csv")
+
+POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
+    "point.json",
+    "samples.csv",
+    "clocks.csv",
+    "counters.csv",
+    "error.txt",
+    ".hydra/config.yaml",
+    ".hydra/overrides.yaml",
+)
+
+
+class SweepFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found in a sweep's folder. ``points`` maps a job's number to its record and folder, in that order."""
+
+    folder: Path
+    sweep: dict[str, Any]
+    points: dict[int, tuple[Point, Path]]
+    machines: dict[str, str]  # machine_id to name
+
+    @property
+    def sweep_id(self) -> str:
+        return str(self.sweep["sweep_id"])
+
+    @property
+    def records(self) -> list[Point]:
+        return [point for point, _ in self.points.values()]
+
+    def machine_of(self, point: Point) -> str | None:
+        return self.machines.get(point.machine_id or "")
+
+
+def read_sweep(folder: Path) -> SweepFolder:
+    """Raises BadInputError for a folder with neither sweep.yaml nor a point in it."""
+    points = _read_points(folder)
+    sweep: dict[str, Any] = {}
+    with contextlib.suppress(ValueError, OSError):  # the points are worth mirroring without it
+        sweep = read_description(folder)
+    if not sweep and not points:
+        what = "no sweep in it (no sweep.yaml, no */point.json)" if folder.is_dir() else "no such folder"
+        raise BadInputError(f"{folder}: {what}; allowed: the folder of one sweep, e.g. outputs/gemm/<date_time>")
+    if not sweep.get("sweep_id"):
+        first = next(iter(points.values()), None)
+        sweep = {**sweep, "sweep_id": first[0].sweep_id if first else folder.resolve().name}
+    return SweepFolder(folder=folder, sweep=sweep, points=points, machines=read_machines(folder, sweep))
+
+
+def _read_points(folder: Path) -> dict[int, tuple[Point, Path]]:
+    """A point that was measured again into another folder counts once: the newest record. Those of a published sweep
+    have no folder of their own; its packed files are kept on the parent run."""
+    if is_packed(folder):
+        return {point.job: (point, folder / str(point.job)) for point in read_sweep_points(folder)}
+    found: list[tuple[Point, Path]] = []
+    for file in folder.glob("*/point.json"):
+        try:
+            found.append((read_point(file), file.parent))
+        except (ValueError, OSError):
+            continue
+    newest = {point.job: (point, path) for point, path in sorted(found, key=lambda pair: pair[0].created)}
+    return dict(sorted(newest.items()))
+
+
+def read_machines(folder: Path, sweep: Mapping[str, Any]) -> dict[str, str]:
+    """machine_id to name, wherever sweep.yaml or the sweep's JSON files describe a machine."""
+    names = dict(_machines_in(dict(sweep)))
+    for file in (folder / "roofs.json", *sorted(folder.glob("machine-*.json"))):
+        try:
+            names |= dict(_machines_in(json.loads(file.read_bytes())))
+        except (OSError, ValueError):
+            continue
+    return names
+
+
+def _machines_in(value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        if isinstance(value.get("machine_id"), str) and isinstance(value.get("name"), str):
+            yield value["machine_id"], value["name"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _machines_in(item)
+
+
+def sweep_files(folder: Path) -> list[tuple[Path, str]]:
+    """The files kept on the parent run, each with its folder there ("" is the top)."""
+    files = [(folder / name, "") for name in SWEEP_FILES]
+    files += [(file, "figures") for kind in FIGURES for file in sorted((folder / "figures").glob(kind))]
+    return [(file, place) for file, place in files if file.is_file()]
+
+
+def point_files(folder: Path) -> list[tuple[Path, str]]:
+    """The files kept on a child run, each with its folder there."""
+    files = [(folder / name, ".hydra" if name.startswith(".hydra") else "") for name in POINT_FILES]
+    return [(file, place) for file, place in files if file.is_file()]
 
 
 def sweep_name(sweep: Mapping[str, Any]) -> str:
@@ -130,3 +239,78 @@ def summary_text(found: SweepFolder) -> str:
     lines += [f"- {point.label} {point.status}: {point.reason or 'no reason is recorded'}" for point in wrong[:20]]
     lines += [f"- and {len(wrong) - 20} more"] if len(wrong) > 20 else []
     return "\n".join(lines)
+
+
+@contextmanager
+def fetched_sweep(run_id: str, uri: str | None, outputs: Path) -> Iterator[Path]:
+    """The folder of the sweep of a run (its own or, for a point's run, its parent's). Files that were fetched are
+    removed afterwards.
+
+    Raises BadInputError for a run that the store does not have or that is no sweep's.
+    """
+    address = resolve_store("sqlite", uri, outputs)
+    client, run = _find(run_id, address)
+    sweep_id = run.data.tags.get("roofexp.sweep_id")
+    if not sweep_id:
+        raise BadInputError(f"run {run_id} in {shown(address.uri)}: not a run of roofexp (no tag roofexp.sweep_id)")
+    parent = run.data.tags.get("mlflow.parentRunId", run_id)
+    folder = _folder_of(sweep_id, outputs)
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="roofexp") as place:
+        _download(client, parent, run.info.experiment_id, Path(place))
+        yield Path(place)
+
+
+def _find(run_id: str, address: StoreAddress) -> tuple[Any, Any]:
+    if address.database is not None and not address.database.is_file():
+        raise BadInputError(f"run {run_id}: no MLflow store at {shown(address.uri)}; name it by --uri")
+    try:
+        check_address(address)
+        client = import_mlflow().MlflowClient(tracking_uri=address.client_uri)
+        return client, client.get_run(run_id)
+    except TrackingError as error:
+        raise BadInputError(f"run {run_id}: {error}") from error
+    except Exception as error:  # whatever a store raises
+        raise BadInputError(f"run {run_id}: not in {shown(address.uri)} ({one_line(error)})") from error
+
+
+def _folder_of(sweep_id: str, outputs: Path) -> Path | None:
+    """The sweep that the run mirrors, below ``outputs``."""
+    from roofexp.records.sweep_folder import read_sweep
+
+    for file in outputs.glob("*/*/sweep.yaml"):
+        try:
+            if str(read_sweep(file.parent).get("sweep_id")) == sweep_id:
+                return file.parent
+        except ValueError:
+            continue
+    return None
+
+
+def _download(client: Any, parent: str, experiment: str, place: Path) -> None:
+    """The files of the sweep, and those of each point in a folder of its job's number."""
+    children = []
+    token = None
+    while True:
+        page = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent}'", page_token=token)
+        children += list(page)
+        token = page.token
+        if not token:
+            break
+    try:
+        _files(client, parent, place, ("sweep.yaml", "roofs.json"))
+        for child in children:
+            own = place / child.data.tags.get("roofexp.job", child.info.run_id)
+            own.mkdir(exist_ok=True)
+            _files(client, child.info.run_id, own, ("point.json", "samples.csv"))
+    except Exception as error:  # whatever an artifact store raises
+        raise BadInputError(f"run {parent}: its files cannot be fetched ({one_line(error)})") from error
+
+
+def _files(client: Any, run_id: str, place: Path, wanted: tuple[str, ...]) -> None:
+    kept = {found.path for found in client.list_artifacts(run_id)}
+    for name in wanted:
+        if name in kept:
+            client.download_artifacts(run_id, name, str(place))

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.candidates import Wish
-from roofexp.configuration import load_kernel
-from roofexp.counters.ncu import find_ncu
-from roofexp.counters.run import child_environment
-from roofexp.counting import count_sweep
-from roofexp.folders import conf_folder, kernels_folder
+from roofexp.config.paths import conf_folder, kernels_folder
+from roofexp.counters.counting import Wish, count_sweep
+from roofexp.kernel.load import load_kernel
+from roofexp.ncu import find_ncu
+from roofexp.ncu.session import child_environment
 from tests.counted_sweep import make_sweep, points_of
 
 METRIC = "dram__bytes_read.sum"
@@ -45,7 +44,7 @@ for size, grid in (map(int, word.split(":")) for word in sys.argv[2:]):
 
 @pytest.fixture(scope="module")
 def ncu() -> Path:
-    from roofexp.devices.cuda_machine import why_no_cuda
+    from roofexp.devices.cuda.machine import why_no_cuda
 
     reason = why_no_cuda(0)
     found = None if reason else find_ncu(None)
@@ -67,9 +66,8 @@ def seconds(action) -> float:
 
 def bare_command(ncu: Path, folder: Path) -> list[str]:
     """The same machine code, grids and operands, without this program."""
-    from roofexp.devices.cuda_code import defines_of, launch_shape
-    from roofexp.devices.cuda_machine import architecture
-    from roofexp.devices.nvrtc import compile_source
+    from roofexp.devices.cuda.code import compile_source, defines_of, launch_shape
+    from roofexp.devices.cuda.machine import architecture
 
     words = []
     for size in SIZES:
@@ -88,7 +86,7 @@ def bare_command(ncu: Path, folder: Path) -> list[str]:
 
 
 def test_twelve_points_with_one_metric(ncu: Path, tmp_path: Path) -> None:
-    from roofexp.devices.cuda import CudaDevice
+    from roofexp.devices.cuda.device import CudaDevice
 
     machine = CudaDevice(0, [kernels_folder()]).machine()
     folder = make_sweep(tmp_path / "sweep", *(["kernel=saxpy", f"size={size}"] for size in SIZES), machine=machine)
@@ -115,7 +113,7 @@ def test_twelve_points_with_one_metric(ncu: Path, tmp_path: Path) -> None:
 
 
 def test_levels(ncu: Path, tmp_path: Path) -> None:
-    from roofexp.devices.cuda import CudaDevice
+    from roofexp.devices.cuda.device import CudaDevice
 
     machine = CudaDevice(0, [kernels_folder()]).machine()
     jobs = [["kernel=saxpy", "size=67108864"], ["kernel=gemm", "size=4096", "precision=bf16"]]

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy
 from numba import njit, prange
 
-from roofexp.configuration import load_kernel
-from roofexp.devices.cpu import CpuDevice
-from roofexp.folders import conf_folder, kernels_folder
-from roofexp.measure import Bench, Request
-from roofexp.roofs import RoofStore
-from roofexp.timing import TimingSettings
+from roofexp.config.paths import conf_folder, kernels_folder
+from roofexp.devices.cpu.device import CpuDevice
+from roofexp.kernel.load import load_kernel
+from roofexp.measure.bench import Bench, Request
+from roofexp.records.samples import TimingSettings
+from roofexp.roofs.store import RoofStore
 
 SETTINGS = TimingSettings(
     name="bench", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,

@@ -22,9 +22,9 @@ Times = dict[str, float]
 
 def launcher(name: str, size: int) -> Any:
     """The program's own kernel, loaded with random data: both measure the same code on the same data."""
-    from roofexp.configuration import load_kernel
-    from roofexp.devices.cuda import CudaDevice
-    from roofexp.folders import conf_folder, kernels_folder
+    from roofexp.config.paths import conf_folder, kernels_folder
+    from roofexp.devices.cuda.device import CudaDevice
+    from roofexp.kernel.load import load_kernel
 
     device = CudaDevice(0, [kernels_folder()])
     kernel = load_kernel(name, [conf_folder()], "bf16" if name == "gemm" else "fp32", size, {}, "normal")
@@ -59,11 +59,11 @@ def with_roofexp(json_file: str, dirty: bool = False) -> None:
     import cupy
     import yaml
 
-    from roofexp.configuration import load_kernel
-    from roofexp.devices.cuda import CudaDevice
-    from roofexp.folders import conf_folder, kernels_folder
-    from roofexp.measure import Bench, Request
-    from roofexp.timing import TimingSettings
+    from roofexp.config.paths import conf_folder, kernels_folder
+    from roofexp.devices.cuda.device import CudaDevice
+    from roofexp.kernel.load import load_kernel
+    from roofexp.measure.bench import Bench, Request
+    from roofexp.records.samples import TimingSettings
 
     settings = TimingSettings(**yaml.safe_load((conf_folder() / "timing/default.yaml").read_text()))
     device = CudaDevice(0, [kernels_folder()])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roofexp.report import write_report
 from roofexp.report.contents import read_contents
-from roofexp.report.redraw import redraw
+from roofexp.report.figures import redraw
 from tests.made_sweep import make_sweep
 
 POINTS = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofexp.devices.cuda_machine import why_no_cuda
+from roofexp.devices.cuda.machine import why_no_cuda
 
 
 @pytest.fixture(autouse=True, scope="session")

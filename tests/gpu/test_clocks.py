@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from roofexp.configuration import load_kernel
+from roofexp.config.paths import conf_folder, kernels_folder
 from roofexp.devices.base import Streamed
-from roofexp.folders import conf_folder, kernels_folder
-from roofexp.measure import Bench, Reply, Request
+from roofexp.kernel.load import load_kernel
+from roofexp.measure.bench import Bench, Reply, Request
 from tests.test_timing import SETTINGS
 
 OBSERVE = {"mode": "observe", "sample_s": 0.02}
@@ -20,7 +20,7 @@ SHORT = [("saxpy", "fp32", 67_108_864, 40), ("gemm", "fp32", 4096, 8), ("vadd", 
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-    from roofexp.devices.cuda import CudaDevice
+    from roofexp.devices.cuda.device import CudaDevice
 
     return Bench(CudaDevice(0, [kernels_folder()]))
 

@@ -15,12 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from roofexp.candidates import Wish
-from roofexp.counters.ncu import find_ncu
-from roofexp.counters.told import counting_lines
-from roofexp.counting import count_sweep
-from roofexp.folders import kernels_folder
-from roofexp.machine import Machine
+from roofexp.config.paths import kernels_folder
+from roofexp.counters.counting import Wish, count_sweep
+from roofexp.ncu import find_ncu
+from roofexp.records.machine import Machine
+from roofexp.run.summary import counting_lines
 from tests.counted_sweep import make_sweep, points_of
 from tests.counting_facts import CASES, DIAGNOSED, FACTS, Points, gather
 from tests.gpu.test_faults import SOURCE, YAML
@@ -36,7 +35,7 @@ def ncu() -> Path:
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    from roofexp.devices.cuda import CudaDevice
+    from roofexp.devices.cuda.device import CudaDevice
 
     device = CudaDevice(0, [kernels_folder()])
     machine = device.machine()

@@ -13,9 +13,8 @@ import msgspec
 import pytest
 from kernel_cases import KERNELS, build, cuda_names, cuda_precisions, kernel_config, numeric_cases
 
-from roofexp.devices.cuda import CudaDevice
-from roofexp.devices.cuda_code import defines_of, least_capability
-from roofexp.devices.nvrtc import compile_source
+from roofexp.devices.cuda.code import compile_source, defines_of, least_capability
+from roofexp.devices.cuda.device import CudaDevice
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.configuration import load_kernel
-from roofexp.counters.report import read_report
-from roofexp.folders import conf_folder, kernels_folder
-from roofexp.measure import Bench, Reply, Request
+from roofexp.config.paths import conf_folder, kernels_folder
+from roofexp.kernel.load import load_kernel
+from roofexp.measure.bench import Bench, Reply, Request
+from roofexp.ncu.report import read_report
 from tests.conftest import ROOT
 from tests.test_timing import SETTINGS
 
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-    from roofexp.devices.cuda import CudaDevice
+    from roofexp.devices.cuda.device import CudaDevice
 
     return Bench(CudaDevice(0, [kernels_folder()]))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.point import Point, read_points
+from roofexp.records.point import Point, read_points
 from tests.kernel_cases import ROOT
 
 MOST_WRONG = 1  # of the planted faults

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.machine import RoofSet
-from roofexp.roofs.counted import count_roofs
-from roofexp.roofs.session import RoofSession, Wanted
-from roofexp.roofs.streams import STREAMS
+from roofexp.records.machine import RoofSet
+from roofexp.roofs.benchmark import STREAMS
+from roofexp.roofs.counter_check import count_roofs
+from roofexp.roofs.machine_lookup import RoofSession, Wanted
 from roofexp.roofs.table import print_roofs
 
 LEAST_OF_LIMIT = {

@@ -1,0 +1,231 @@
+"""``python -m roofexp.doctor``: what this machine can and cannot measure, and the cure for what it cannot.
+
+Every check answers in one line and never with a traceback; the exit code is 0 when the main job would run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
+
+State = Literal["ok", "limited", "missing"]
+
+NEEDED = ("hydra-core", "omegaconf", "numpy", "numba", "pandas", "seaborn", "mlflow")
+
+ENOUGH_DISK_BYTES = 500e6
+
+PROFILING_SWITCH = "RmProfilingAdminOnly"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """``needed``: without it the main job does not run."""
+
+    what: str
+    state: State
+    says: str
+    cure: str = ""
+    needed: bool = False
+
+
+def examine(outputs: Path) -> list[Finding]:
+    """All findings, in the order in which a reader needs them."""
+    checks: dict[str, Callable[[], Iterable[Finding]]] = {
+        "packages": check_packages,
+        "CPU": check_cpu,
+        "GPU": check_gpu,
+        "NVRTC": check_nvrtc,
+        "ncu": check_ncu,
+        "clocks": check_clocks,
+        "outputs": lambda: check_disk(outputs),
+        "MLflow": lambda: check_tracking(outputs),
+    }
+    findings: list[Finding] = []
+    for name, check in checks.items():
+        try:
+            findings += check()
+        except Exception as error:  # a check that stumbles is a finding itself
+            findings.append(Finding(what=name, state="limited", says=f"{type(error).__name__}: {_first_line(error)}"))
+    return findings
+
+
+def check_packages() -> list[Finding]:
+    missing = [name for name in NEEDED if _version(name) is None]
+    if missing:
+        cure = "python -m pip install roofexp"
+        return [
+            Finding(
+                what="packages", state="missing", says=f"not installed: {', '.join(missing)}", cure=cure, needed=True
+            )
+        ]
+    listed = ", ".join(f"{name} {_version(name)}" for name in NEEDED)
+    return [Finding(what="packages", state="ok", says=f"Python {sys.version.split()[0]}, {listed}")]
+
+
+def check_cpu() -> list[Finding]:
+    from roofexp.devices.cpu.machine import describe_cpu
+
+    machine = describe_cpu(None)
+    caches = ", ".join(f"{level.upper()} {size / 2**20:.3g} MiB" for level, size in machine.cache_bytes.items())
+    says = f"{machine.name}, {machine.units} cores in use, {caches or 'caches unknown'}"
+    found = [Finding(what="CPU", state="ok", says=says)]
+    found += [Finding(what="CPU", state="limited", says=f"unknown: {reason}") for reason in machine.unknown]
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    if load > 0.3:
+        cure = "stop other programs, or expect flagged points"
+        found.append(Finding(what="quiet", state="limited", says=f"the machine is {load:.0%} loaded", cure=cure))
+    return found
+
+
+def check_gpu() -> list[Finding]:
+    from roofexp.devices.cuda.machine import describe_gpu, open_nvml, why_no_cuda
+
+    reason = why_no_cuda(0)
+    if reason:
+        return [Finding(what="GPU", state="missing", says=reason, cure="device=cpu measures the CPU")]
+    nvml = open_nvml(0)
+    machine = describe_gpu(0, nvml)
+    details = machine.details
+    says = f"{machine.name}, {machine.units} SMs, driver {details.get('driver')}, CUDA {details.get('cuda_runtime')}"
+    found = [Finding(what="GPU", state="ok", says=says)]
+    found += [Finding(what="GPU", state="limited", says=f"unknown: {text}") for text in machine.unknown]
+    if nvml is None:
+        return found
+    if details.get("mig"):
+        cure = "measure the whole GPU, or read clocks and counters with care"
+        found.append(
+            Finding(what="MIG", state="limited", says="on: clocks and counters are shared or refused", cure=cure)
+        )
+    limit, default = details.get("power_limit_w"), details.get("power_limit_default_w")
+    if limit and default and limit < 0.99 * default:
+        says = f"{limit:.0f} W, the default is {default:.0f} W: compute roofs will be lower"
+        found.append(Finding(what="power limit", state="limited", says=says, cure="nvidia-smi -pl (administrator)"))
+    others = nvml.processes()
+    if others:
+        cure = "wait for them, or take another GPU with device=cuda:1"
+        found.append(
+            Finding(what="other work", state="limited", says=f"{others} programs compute on this GPU", cure=cure)
+        )
+    return found
+
+
+def check_nvrtc() -> list[Finding]:
+    from roofexp.devices.cuda.code import find_nvrtc
+
+    compiler = find_nvrtc()
+    if compiler.reason:
+        return [Finding(what="NVRTC", state="missing", says=compiler.reason)]
+    return [Finding(what="NVRTC", state="ok", says=f"{compiler.version}, with the CUDA headers")]
+
+
+def check_ncu() -> list[Finding]:
+    """Nsight Compute, and whether this user may read the counters."""
+    path = shutil.which("ncu")
+    if path is None:
+        cure = "install Nsight Compute; without it traffic is modelled from the kernels' formulas"
+        return [Finding(what="ncu", state="missing", says="not on the PATH", cure=cure)]
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+    version = next((line for line in done.stdout.splitlines() if line.startswith("Version")), done.stdout.strip()[-60:])
+    found = [Finding(what="ncu", state="ok" if done.returncode == 0 else "limited", says=version or "gives no version")]
+    if os.geteuid() != 0 and _profiling_is_restricted():
+        cure = "NVreg_RestrictProfilingToAdminUsers=0 as a driver option, or CAP_SYS_ADMIN"
+        found.append(Finding(what="counters", state="limited", says="only administrators may read them", cure=cure))
+    return found
+
+
+def check_clocks() -> list[Finding]:
+    """The clock modes, by looking only: nothing is tried."""
+    from roofexp.clocks.journal import allowed_modes, ncu_or_none
+    from roofexp.config.paths import cache_folder
+    from roofexp.devices.cuda.machine import open_nvml
+
+    return [
+        Finding(
+            what="clock",
+            state="ok" if found.allowed else "limited",
+            says=f"{found.modes}: {found.says}",
+            cure=found.cure,
+        )
+        for found in allowed_modes(open_nvml(0), ncu_or_none(), cache_folder() / "clocks")
+    ]
+
+
+def check_disk(outputs: Path) -> list[Finding]:
+    folder = next(path for path in [outputs, *outputs.parents] if path.is_dir())
+    free = shutil.disk_usage(folder).free
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        says = f"{outputs} cannot be written ({error.strerror})"
+        return [Finding(what="outputs", state="missing", says=says, cure="outputs=FOLDER", needed=True)]
+    state: State = "ok" if free > ENOUGH_DISK_BYTES else "limited"
+    return [
+        Finding(
+            what="outputs", state=state, says=f"{free / 1e9:.3g} GB free", cure="" if state == "ok" else "make room"
+        )
+    ]
+
+
+def check_tracking(outputs: Path) -> list[Finding]:
+    """Looks at the store that a sweep would use; makes none."""
+    from roofexp.tracking.store import TrackingError, check_address, resolve_store
+
+    try:
+        check_address(resolve_store("sqlite", None, outputs))
+    except TrackingError as error:
+        needed = isinstance(error, BadInputError)
+        return [
+            Finding(
+                what="MLflow", state="missing", says=str(error), cure="tracking=none goes on without", needed=needed
+            )
+        ]
+    return [Finding(what="MLflow", state="ok", says="the store can be used")]
+
+
+def _profiling_is_restricted() -> bool:
+    try:
+        text = Path("/proc/driver/nvidia/params").read_text()
+    except OSError:
+        return False
+    return any(line.startswith(PROFILING_SWITCH) and line.split(":")[-1].strip() == "1" for line in text.splitlines())
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m roofexp.doctor", description=__doc__)
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="folder that results would go to")
+    arguments = parser.parse_args()
+    findings = examine(arguments.outputs.absolute())
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        cure = f"  [{finding.cure}]" if finding.cure else ""
+        print(f"{finding.state:8}{finding.what:{width}}  {finding.says}{cure}")
+    blocked = [finding.what for finding in findings if finding.needed and finding.state == "missing"]
+    print(f"the main job cannot run: {', '.join(blocked)}" if blocked else "the main job would run")
+    return EXIT_POINT_FAILED if blocked else EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Where the program finds its configuration, the measured kernels, and its own data files."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from pathlib import Path
+
+from roofexp.errors import BadInputError
+
+PACKAGE = Path(str(importlib.resources.files("roofexp")))
+
+STAMP = "%Y-%m-%d_%H-%M-%S"  # of a sweep's folder, as conf/config.yaml has it
+
+
+def cache_folder() -> Path:
+    """The user's own: compiled kernels, what ncu offers, journals of clocks that are held."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofexp"
+
+
+def conf_folder() -> Path:
+    """``conf`` inside the package (an installed wheel) or beside it (a source tree)."""
+    return _first_with("config.yaml", [PACKAGE / "conf", PACKAGE.parent / "conf"])
+
+
+def kernels_folder() -> Path:
+    """``kernels`` inside the package (an installed wheel) or beside it (a source tree)."""
+    return _first_with("README.md", [PACKAGE / "kernels", PACKAGE.parent / "kernels"])
+
+
+def kernel_roots(config_folders: list[Path]) -> list[Path]:
+    """The folders searched for kernel code, the user's before the project's.
+
+    A user's ``--config-dir my/conf`` brings the code in ``my/conf/kernels`` and ``my/kernels``.
+    """
+    roots: list[Path] = []
+    for folder in config_folders:
+        roots += [folder / "kernels", folder.parent / "kernels"]
+    roots.append(kernels_folder())
+    return list(dict.fromkeys(root.resolve() for root in roots if root.is_dir()))
+
+
+def find_kernel_file(name: str, roots: list[Path], where: str) -> Path:
+    """The code file ``name`` under the first root that has it; BadInputError lists where it was looked for."""
+    for root in roots:
+        if (root / name).is_file():
+            return root / name
+    folders = ", ".join(str(root) for root in roots)
+    raise BadInputError(f"{where}: no kernel file {name!r}; looked in: {folders}")
+
+
+def _first_with(marker: str, folders: list[Path]) -> Path:
+    for folder in folders:
+        if (folder / marker).is_file():
+            return folder.resolve()
+    looked = ", ".join(str(folder) for folder in folders)
+    raise BadInputError(f"the program's own folder with {marker} is missing; looked in: {looked}")

@@ -1,0 +1,67 @@
+"""From Hydra's composed configuration to plain data, and kernels in YAML that Hydra did not compose."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from roofexp.errors import BadInputError
+
+# What may change without the measurement being another one.
+NOT_MEASURED = (
+    "name",
+    "placing",
+    "tracking",
+    "figures",
+    "outputs",
+    "fail_fast",
+    "roofs",
+    "counters",
+    "machine",
+    "gate",
+)
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """All interpolations resolved, enums as their names. Raises BadInputError naming the key."""
+    try:
+        container = OmegaConf.to_container(config, resolve=True, throw_on_missing=True, enum_to_str=True)
+    except OmegaConfBaseException as error:
+        raise BadInputError(explain(error)) from error
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
+
+
+def config_hash(config: dict[str, Any]) -> str:
+    """Identifies what was measured and how: equal for two points that may stand for one another."""
+    measured = {key: value for key, value in config.items() if key not in NOT_MEASURED}
+    return hashlib.sha256(json.dumps(measured, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def explain(error: BaseException) -> str:
+    """OmegaConf's error as one line: what, where, and what is allowed."""
+    message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    key = getattr(error, "full_key", None)
+    return f"{key}: {message}" if key and key not in message else message
+
+
+def yaml_reason(error: BaseException) -> str:
+    """What is wrong with a YAML file, and on which line."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if problem and mark:
+        return f"line {mark.line + 1}: {problem}"
+    return explain(error)
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """A data file of this package, as plain dicts and lists."""
+    from omegaconf import OmegaConf
+
+    container = OmegaConf.to_container(OmegaConf.load(file))
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}

@@ -1,0 +1,304 @@
+"""The CPU as a device: numba and NumPy kernels, timed on the host clock, one thread per physical core."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from roofexp.config.paths import find_kernel_file
+from roofexp.devices.base import check_result, expectation, poison
+from roofexp.devices.cpu.machine import CpuClockWatch, cores_in_use, describe_cpu
+from roofexp.devices.library_call import compile_call
+from roofexp.errors import BadInputError, FailedError, SkippedError
+from roofexp.kernel import Kernel, Operand
+from roofexp.records.machine import Machine
+from roofexp.records.point import Check
+
+IMPLEMENTATIONS = ("cpu", "numpy")
+
+CACHE_LINE_BYTES = 64
+
+TYPES = {"float64", "float32"}  # what numba and NumPy's BLAS compute in
+
+
+class CpuDevice:
+    """``cores`` limits the cores in use; libraries were told through the environment before they were imported."""
+
+    kind = "cpu"
+
+    def __init__(self, cores: int | None, kernel_roots: list[Path]) -> None:
+        self._asked = cores
+        self._roots = kernel_roots
+        self.cores = cores_in_use(cores)
+        self._flush: Callable[[], Any] | None = None
+
+    def machine(self) -> Machine:
+        return describe_cpu(self._asked)
+
+    def choose(self, kernel: Kernel) -> str:
+        reasons = []
+        for name in IMPLEMENTATIONS:
+            if name in kernel.implementations:
+                reason = kernel.supports(name)
+                if reason is None and kernel.storage not in TYPES:
+                    reason = f"{kernel.precision} is not done on the CPU"
+                if reason is None:
+                    return name
+                reasons.append(reason)
+        raise SkippedError("; ".join(reasons) or f"{kernel.name} has no code for the CPU")
+
+    def wake(self) -> None:
+        """The check has kept the cores busy already."""
+
+    def rest(self, most_s: float) -> None:
+        """Cores idle as soon as nothing runs on them; their budget of boost takes a little longer to fill."""
+        time.sleep(min(most_s, 1.0))
+
+    def identity(self) -> dict[str, str]:
+        return {}
+
+    def bytes_needed(self, kernel: Kernel) -> int:
+        """Operands, first values of inout operands, float64 copies, the reference and one temporary of its size."""
+        operands = sum(operand.bytes * (2 if operand.role == "inout" else 1) for operand in kernel.operands)
+        copies = sum(8 * operand.elements for operand in kernel.operands) if kernel.references else 0
+        results = sum(16 * operand.elements for operand in kernel.outputs) if kernel.references else 0
+        return operands + copies + results + (self.flush_bytes() or 0)
+
+    def bytes_free(self) -> int:
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+
+    def load(self, kernel: Kernel, implementation: str, seed: int) -> CpuKernel:
+        import numpy
+
+        generator = numpy.random.default_rng(seed)
+        operands = {operand.name: _fill(operand, generator) for operand in kernel.operands}
+        values = {**kernel.names, **operands}
+        for name, scalar in kernel.scalars.items():
+            values[name] = numpy.dtype(kernel.storage).type(scalar)
+        if implementation == "numpy":
+            where = f"{kernel.where}: numpy.call"
+            launch = compile_call(kernel.implementations["numpy"]["call"], numpy, values, where)
+        else:
+            function = self._function(kernel)
+            arguments = tuple(values[name] for name in kernel.argument_names("cpu"))
+
+            def launch() -> Any:
+                return function(*arguments)
+
+        return CpuKernel(kernel, operands, launch, self.flush)
+
+    def timer_floor_s(self, cold: bool) -> float:
+        empty = self.load_function("roofs/empty.py:empty", "the launch floor")
+        empty()
+        times = []
+        for _ in range(15):
+            if cold:
+                self.flush()
+            times.append(_time(empty, 1 if cold else 100))
+        return sorted(times)[len(times) // 2]
+
+    def clock_watch(self, settings: dict[str, Any]) -> CpuClockWatch:
+        return CpuClockWatch(lambda name: self.load_function(f"roofs/clock.py:{name}", "the clock"), len(self.cores))
+
+    def flush_bytes(self) -> int | None:
+        """Twice the last cache; unknown cache sizes leave nothing to go by."""
+        sizes = self.machine().cache_bytes
+        return 2 * max(sizes.values()) if sizes else None
+
+    def flush(self) -> None:
+        """Fills every core's caches with a buffer of its own."""
+        if self._flush is None:
+            import numpy
+
+            size = self.flush_bytes()
+            if size is None:
+                raise SkippedError(
+                    "cache sizes are unknown on this machine, so the caches cannot be flushed: cache=hot"
+                )
+            flush = self.load_function("roofs/flush.py:flush", "the cache flush")
+            buffer, result = numpy.ones(size // 8), numpy.zeros(len(self.cores))
+            self._flush = lambda: flush(buffer, result)
+        self._flush()
+
+    def explain(self, error: Exception) -> FailedError | None:
+        return None
+
+    def close(self) -> None:
+        self._flush = None
+
+    def _function(self, kernel: Kernel) -> Callable[..., Any]:
+        import numpy
+
+        code = kernel.implementations["cpu"]
+        if code.get("function"):
+            return self.load_function(code["function"], f"{kernel.where}: cpu.function")
+        if not code.get("factory"):
+            raise BadInputError(f"{kernel.where}: cpu: function or factory must name the code, like file.py:name")
+        build = self.load_function(code["factory"], f"{kernel.where}: cpu.factory")
+        function: Callable[..., Any] = build(numpy.dtype(kernel.storage), dict(kernel.params), len(self.cores))
+        return function
+
+    def load_function(self, name: str, where: str) -> Callable[..., Any]:
+        """``file.py:function`` from the kernel folders."""
+        file_name, _, function_name = name.partition(":")
+        if not function_name:
+            raise BadInputError(f"{where}: {name!r}; write it like stream/saxpy.py:saxpy")
+        file = find_kernel_file(file_name, self._roots, where)
+        module = _import_file(file, where)
+        function = getattr(module, function_name, None)
+        if not callable(function):
+            raise BadInputError(f"{where}: {file_name} has no function {function_name!r}")
+        found: Callable[..., Any] = function
+        return found
+
+
+class CpuKernel:
+    """Operands as NumPy arrays, and the launch as a function of no arguments."""
+
+    method = "host clock"
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        operands: dict[str, Any],
+        launch: Callable[[], Any],
+        flush: Callable[[], None],
+    ) -> None:
+        self._kernel = kernel
+        self._operands = operands
+        self._launch = launch
+        self._flush = flush
+        self._first = {
+            operand.name: operands[operand.name].copy() for operand in kernel.operands if operand.role == "inout"
+        }
+
+    def check(self) -> Check | None:
+        import numpy
+
+        kernel = self._kernel
+        for operand in kernel.outputs:
+            if operand.role == "out":
+                poison(self._operands[operand.name])
+        with numpy.errstate(all="ignore"):
+            expected = expectation(kernel, self._as_float64(kernel.operands), numpy) if kernel.references else None
+        if expected:
+            expected = expected._replace(values={name: self._own(value) for name, value in expected.values.items()})
+        self._compile_and_launch()
+        if expected is None:
+            return None
+        with numpy.errstate(all="ignore"):
+            check = check_result(kernel, expected, self._as_float64(kernel.outputs), numpy)
+        self.restore()
+        return check
+
+    def _as_float64(self, operands: Iterable[Operand]) -> dict[str, Any]:
+        """Copies only where the type is another."""
+        return {operand.name: self._operands[operand.name].astype("float64", copy=False) for operand in operands}
+
+    def _own(self, value: Any) -> Any:
+        """A reference that is an operand itself, as that of a copy, must not change with it."""
+        import numpy
+
+        shared = any(numpy.may_share_memory(value, operand) for operand in self._operands.values())
+        return numpy.array(value) if shared else value
+
+    def run_hot(self, launches: int) -> float:
+        return _time(self._launch, launches) * launches
+
+    def run_cold(self) -> float:
+        self._flush()
+        return _time(self._launch, 1)
+
+    def restore(self) -> None:
+        for name, values in self._first.items():
+            self._operands[name][...] = values
+
+    def release(self) -> None:
+        self._operands.clear()
+        self._first.clear()
+
+    def _compile_and_launch(self) -> None:
+        """The first launch compiles; what numba says about code that it cannot compile is cut to its first line."""
+        try:
+            self._launch()
+        except (BadInputError, MemoryError):
+            raise
+        except Exception as error:
+            if not type(error).__module__.startswith("numba"):
+                raise
+            code = self._kernel.implementations["cpu"]
+            name = code.get("function") or code.get("factory")
+            raise BadInputError(f"{self._kernel.where}: {name} does not compile: {_first_reason(error)}") from error
+
+
+def _fill(operand: Operand, generator: Any) -> Any:
+    """Random values of the operand's type, the outputs too: what they held must not matter."""
+    import numpy
+
+    array = aligned(operand.shape, numpy.dtype(operand.storage))
+    if operand.fill == "zeros":
+        array[...] = 0  # touched, so that the pages are there and not shared
+    elif operand.fill == "uniform":
+        generator.random(operand.shape, dtype=array.dtype, out=array)
+    else:
+        generator.standard_normal(operand.shape, dtype=array.dtype, out=array)
+    return array
+
+
+def aligned(shape: tuple[int, ...], kind: Any) -> Any:
+    """An array that starts on a cache line: NumPy's own start anywhere, and vectors that straddle lines are slower."""
+    import numpy
+
+    count = max(1, math.prod(shape)) * kind.itemsize
+    buffer = numpy.empty(count + CACHE_LINE_BYTES, numpy.uint8)
+    start = -buffer.ctypes.data % CACHE_LINE_BYTES
+    return buffer[start : start + count].view(kind)[: math.prod(shape)].reshape(shape)
+
+
+def _time(launch: Callable[[], Any], launches: int) -> float:
+    """Seconds per launch."""
+    start = time.perf_counter()
+    for _ in range(launches):
+        launch()
+    return (time.perf_counter() - start) / launches
+
+
+def _import_file(file: Path, where: str) -> Any:
+    """The module in ``file``, imported once per process; files beside it can be imported by it."""
+    name = "roofexp_kernels_" + "_".join(file.with_suffix("").parts[-2:])
+    if name in sys.modules and sys.modules[name].__file__ == str(file):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise BadInputError(f"{where}: {file.name} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        del sys.modules[name]
+        raise BadInputError(f"{where}: {file.name}({error.lineno}): {error.msg}") from error
+    except Exception as error:
+        with contextlib.suppress(KeyError):
+            del sys.modules[name]
+        raise BadInputError(f"{where}: {file.name} cannot be imported: {error}") from error
+    return module
+
+
+def _first_reason(error: Exception) -> str:
+    """numba's own words about the cause, without the pages around them."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("Failed in", "During:", "-", "[", "File ", "<source"))]
+    place = next((line for line in lines if line.startswith("File ")), "")
+    text = (telling or lines or [type(error).__name__])[0]
+    return f"{text} ({place})" if place else text

@@ -1,0 +1,1 @@
+"""The NVIDIA GPU as a device, on CuPy."""

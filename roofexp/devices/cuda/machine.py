@@ -1,0 +1,210 @@
+"""The NVIDIA GPU as a machine: what the driver says about it. A question without an answer stays unknown."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from roofexp.devices.cuda.stopwatch import CudaStopwatch
+from roofexp.devices.nvml import Nvml, NvmlSampler
+from roofexp.errors import FailedError
+from roofexp.placing.limits import architecture_rates
+from roofexp.records.clock_readings import NVML
+from roofexp.records.machine import Machine
+from roofexp.records.point import Clock
+
+
+def why_no_cuda(index: int) -> str | None:
+    """Why GPU ``index`` cannot be used, in one line; None when it can."""
+    try:
+        import cupy
+    except ImportError as error:
+        return f"CuPy is not installed ({error}): install roofexp[cuda13] or roofexp[cuda12]"
+    except Exception as error:  # a missing driver library surfaces in many ways
+        return f"CuPy cannot be used ({_first_line(error)})"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return f"no usable GPU ({_first_line(error)})"
+    if index >= count:
+        return f"no GPU with index {index}: {count} visible"
+    return None
+
+
+def open_nvml(index: int) -> Nvml | None:
+    """NVML for a CUDA device; None where the library or the driver is missing."""
+    try:
+        return Nvml(gpu_uuid(index), bus_id(index))
+    except Exception:  # pynvml raises its own kinds, and ImportError
+        return None
+
+
+def gpu_uuid(index: int) -> str:
+    import cupy
+
+    raw = bytes(cupy.cuda.runtime.getDeviceProperties(index)["uuid"]).hex()
+    return f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:32]}"
+
+
+def bus_id(index: int) -> str:
+    import cupy
+
+    return str(cupy.cuda.runtime.deviceGetPCIBusId(index))
+
+
+def architecture(index: int) -> str:
+    """``9.0``"""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(index)
+    return f"{properties['major']}.{properties['minor']}"
+
+
+def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
+    """What is known of this GPU."""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(index)
+    name = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
+    arch, sms = architecture(index), int(properties["multiProcessorCount"])
+    details: dict[str, Any] = {
+        "architecture": arch,
+        "memory_bus_bits": properties.get("memoryBusWidth"),
+        "shared_bytes_per_sm": properties.get("sharedMemPerMultiprocessor"),
+        "ecc": bool(properties.get("ECCEnabled")),
+        "cuda_driver": _cuda_version(cupy.cuda.runtime.driverGetVersion()),
+        "cuda_runtime": _cuda_version(cupy.cuda.runtime.runtimeGetVersion()),
+        **(managed(nvml) if nvml else {}),
+    }
+    rates = architecture_rates(arch, name)
+    unknown = [] if nvml else ["clocks beside the timing, power, temperature: NVML is missing (install nvidia-ml-py)"]
+    unknown += [f"{key}: the driver does not say" for key, value in details.items() if value is None]
+    if rates is None:
+        unknown.append(f"limits: architecture {arch} is not in the table (roofexp/limits.yaml)")
+    memory_hz = details.get("memory_max_hz")
+    limits = {f"flop_per_cycle_{key}": float(value) for key, value in (rates.flop if rates else {}).items()}
+    if rates:
+        limits["l1_bytes_per_cycle"] = float(rates.l1_bytes)
+    if memory_hz and details["memory_bus_bits"]:
+        limits["dram_bytes_per_s"] = 2 * memory_hz * details["memory_bus_bits"] / 8
+    return Machine(
+        machine_id=gpu_id(gpu_uuid(index), details),
+        device="cuda",
+        name=name,
+        units=sms,
+        nominal_hz=details.get("sm_max_hz"),
+        memory_bytes=int(properties["totalGlobalMem"]),
+        cache_bytes={"l1": sms * int(properties["sharedMemPerMultiprocessor"]), "l2": int(properties["l2CacheSize"])},
+        kept_levels=["l2"],  # L1 is emptied between launches
+        details=details,
+        limits=limits,
+        unknown=unknown,
+    )
+
+
+def gpu_id(uuid: str, details: dict[str, Any]) -> str:
+    """Stands for what a GPU's roofs belong to: the chip (by UUID, which cannot be read back from it), its driver, its
+    power limit and its MIG mode. Without NVML the driver is known by its CUDA version alone."""
+    driver = details.get("driver") or details.get("cuda_driver")
+    identity = repr((uuid, driver, details.get("power_limit_w"), details.get("mig")))
+    return "gpu-" + hashlib.sha256(identity.encode()).hexdigest()[:10]
+
+
+def managed(nvml: Nvml) -> dict[str, Any]:
+    """What NVML says about the GPU's settings. Read only."""
+    limits = nvml.ask("GetPowerManagementLimitConstraints")
+    mig = nvml.ask("GetMigMode")
+    return {
+        "driver": nvml.driver(),
+        "power_limit_w": _scaled(nvml.ask("GetEnforcedPowerLimit"), 1e-3),
+        "power_limit_default_w": _scaled(nvml.ask("GetPowerManagementDefaultLimit"), 1e-3),
+        "power_limit_max_w": limits[1] * 1e-3 if limits else None,
+        "persistence": None if (mode := nvml.ask("GetPersistenceMode")) is None else bool(mode),
+        "mig": None if mig is None else bool(mig[0]),
+        "sm_max_hz": _scaled(nvml.ask("GetMaxClockInfo", 1), 1e6),
+        "memory_max_hz": _scaled(nvml.ask("GetMaxClockInfo", 2), 1e6),
+        "pcie_generation": nvml.ask("GetCurrPcieLinkGeneration"),
+        "pcie_width": nvml.ask("GetCurrPcieLinkWidth"),
+    }
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    return value * factor if isinstance(value, (int, float)) else None
+
+
+def _first_line(error: Exception) -> str:
+    with contextlib.suppress(IndexError):
+        return str(error).strip().splitlines()[0]
+    return type(error).__name__
+
+
+class CudaClockWatch:
+    def __init__(self, stopwatch: CudaStopwatch, nvml: Nvml | None, settings: dict[str, Any]) -> None:
+        self._stopwatch = stopwatch
+        self._sampler = NvmlSampler(nvml, float(settings.get("sample_s") or 0.02)) if nvml else None
+
+    def start(self) -> None:
+        self._stopwatch.reset_clock()
+        if self._sampler:
+            self._sampler.start()
+
+    def lap(self) -> None:
+        """A row with the true clock of the time since the last lap."""
+        if self._sampler:
+            self._sampler.take(compute_hz=self._stopwatch.lap_hz())
+
+    def stop(self) -> Clock:
+        extra = self._sampler.stop() if self._sampler else {}
+        extra |= {"energy_counter": NVML} if "energy_j" in extra else {}
+        clock_hz = self._stopwatch.clock_hz()
+        source = "cycle counter of every SM over the timed parts" if clock_hz else "unknown: no SM was met twice"
+        return Clock(compute_hz=clock_hz, source=source, extra=extra)
+
+    def rows(self) -> list[dict[str, float | str | None]]:
+        return sorted(self._sampler.rows, key=lambda row: float(row["at_s"] or 0)) if self._sampler else []
+
+
+FAULTS = {
+    "cudaErrorIllegalAddress": "the kernel accessed memory that is not its own",
+    "cudaErrorMisalignedAddress": "the kernel made a misaligned access",
+    "cudaErrorIllegalInstruction": "the kernel met an illegal instruction",
+    "cudaErrorLaunchFailure": "the kernel failed",
+    "cudaErrorLaunchTimeout": "the driver ended a kernel that ran too long",
+    "cudaErrorAssert": "an assertion in the kernel failed",
+    "cudaErrorLaunchOutOfResources": "the block needs more registers or shared memory than an SM has",
+    "cudaErrorInvalidConfiguration": "grid or block is larger than the GPU allows",
+    "CUDA_ERROR_INVALID_VALUE": "grid, block or shared memory is not possible on this GPU",
+}
+
+
+def explain_fault(error: Exception) -> FailedError | None:
+    """None for an error that is not CUDA's."""
+    text = str(error)
+    if "cudaErrorMemoryAllocation" in text or type(error).__name__ == "OutOfMemoryError":
+        return FailedError("out of memory", f"the GPU's memory ran out: {text.splitlines()[0]}")
+    for name, meaning in FAULTS.items():
+        if name in text:
+            return FailedError("kernel fault", f"{meaning} ({name}); worker replaced")
+    return None
+
+
+def profile_launch(launch: Callable[[], Any], stream: Any, name: str) -> None:
+    """Set-up and warm-up lie before: only what ``launch`` puts on the stream is profiled."""
+    from cupy.cuda import nvtx, profiler
+
+    stream.synchronize()
+    profiler.start()
+    nvtx.RangePush(name)
+    try:
+        with stream:
+            launch()
+        stream.synchronize()
+    finally:
+        nvtx.RangePop()
+        profiler.stop()

@@ -1,0 +1,1 @@
+"""What kernels/*.py are written with: LLVM's instructions, compiled in milliseconds."""

@@ -1,0 +1,1 @@
+"""What happens to a kernel in the worker process. Knows no device."""

@@ -1,0 +1,241 @@
+"""What happens to a kernel inside the worker process: choose, fit, load, check, time. Knows no device."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from roofexp.devices.base import Device, LoadedKernel
+from roofexp.errors import BadInputError, FailedError, SkippedError
+from roofexp.kernel import Kernel
+from roofexp.measure.clock_summary import clock_facts
+from roofexp.measure.duty_cycle import pace_of
+from roofexp.measure.sampler import measure
+from roofexp.measure.soak import measure_soak
+from roofexp.records.clock_readings import has_pauses
+from roofexp.records.point import Check, Clock, Flag, Status, Timing
+from roofexp.records.samples import Samples, TimingSettings
+from roofexp.text.numbers import engineering
+
+NOT_QUIET = "machine not quiet"
+
+THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
+
+IDLE_S = 5.0  # a soak starts from an idle device: it is waited for so long
+
+IDLE_SHOWN_S = 0.5  # of idling in the readings before a soak
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel to be measured."""
+
+    kernel: Kernel
+    timing: TimingSettings
+    cold: bool
+    seed: int
+    clock: dict[str, Any]
+
+    @property
+    def deadline_s(self) -> float:
+        """When the worker is given up: pauses and a soak are no hang."""
+        return self.timing.timeout_s / (pace_of(self.clock).duty or 1.0) + (self.timing.seconds or 0.0)
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it. ``reason_kind`` and ``reason`` say why nothing was measured."""
+
+    status: Status
+    reason_kind: str | None = None
+    reason: str | None = None
+    implementation: str | None = None
+    check: Check | None = None
+    timing: Timing | None = None
+    samples: Samples | None = None
+    clock: Clock | None = None
+    clock_rows: list[dict[str, Any]] = []
+    flags: list[Flag] = []
+    measuring_s: float = 0.0
+    detail: str | None = None  # the traceback of an error that nobody foresaw
+    poisoned: bool = False  # the device cannot be used again: replace the worker
+
+
+Progress = Callable[[float], None]
+
+_Timed: TypeAlias = "tuple[Timing, Samples, list[Flag], Clock, list[dict[str, float | str | None]], float | None]"
+
+
+class Bench:
+    """A device with what is measured once and used for every point: the timer's own floor."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._floors: dict[bool, float] = {}
+
+    def floor_s(self, cold: bool) -> float:
+        if cold not in self._floors:
+            self._floors[cold] = self.device.timer_floor_s(cold)
+        return self._floors[cold]
+
+    def run(self, request: Request, progress: Progress = lambda time_s: None) -> Reply:
+        """Never raises for what a kernel does wrong: the reply says it."""
+        start = time.perf_counter()
+        try:
+            reply = self._measure(request, progress)
+        except SkippedError as error:
+            reply = Reply(status="skipped", reason_kind="not possible here", reason=str(error))
+        except BadInputError as error:
+            reply = Reply(status="failed", reason_kind="bad input", reason=str(error))
+        except FailedError as error:
+            reply = Reply(status="failed", reason_kind=error.kind, reason=str(error))
+        except MemoryError as error:
+            reply = Reply(status="failed", reason_kind="out of memory", reason=_one_line(error), poisoned=True)
+        except Exception as error:  # whatever else a kernel or a library raises: this point fails, the others go on
+            known = self.device.explain(error)
+            reply = Reply(
+                status="failed",
+                reason_kind=known.kind if known else "error",
+                reason=str(known) if known else _one_line(error),
+                detail=traceback.format_exc(),
+                poisoned=True,
+            )
+        return msgspec.structs.replace(reply, measuring_s=time.perf_counter() - start)
+
+    def _measure(self, request: Request, progress: Progress) -> Reply:
+        device, kernel = self.device, request.kernel
+        implementation = device.choose(kernel)
+        needed, free = device.bytes_needed(kernel), device.bytes_free()
+        if needed > free:
+            raise SkippedError(f"does not fit: needs {needed / 1e9:.3g} GB, {free / 1e9:.3g} GB are free")
+        loaded = device.load(kernel, implementation, request.seed)
+        try:
+            check = loaded.check()
+            timing, samples, flags, clock, rows, others = self._time(loaded, request, progress)
+        finally:
+            with contextlib.suppress(Exception):  # a broken context refuses even this; its error was raised already
+                loaded.release()
+        period_s = float(request.clock.get("period_s") or 0.2) if pace_of(request.clock).duty else None
+        clock, doubts = clock_facts(clock, rows, samples, request.cold, period_s)
+        flags = flags + _quiet_flags(others, request.timing, device.kind) + _clock_flags(clock, request.timing) + doubts
+        extra: dict[str, float | str | None] = {**clock.extra, "host_others_share": others}
+        return Reply(
+            status="ok",
+            implementation=implementation,
+            check=check,
+            timing=timing,
+            samples=samples,
+            clock=msgspec.structs.replace(clock, extra=extra),
+            clock_rows=rows,
+            flags=flags,
+        )
+
+    def _time(self, loaded: LoadedKernel, request: Request, progress: Progress) -> _Timed:
+        """With the clock watched and other programs' work counted over the timed part."""
+        device, settings, pace = self.device, request.timing, pace_of(request.clock)
+        watch, load = device.clock_watch(request.clock), HostLoad()
+        floor_s = self.floor_s(request.cold)
+
+        def timed_part_begins() -> None:
+            watch.start()
+            load.start()
+
+        def soak_begins() -> float:
+            device.rest(IDLE_S)
+            timed_part_begins()
+            time.sleep(IDLE_SHOWN_S)
+            return IDLE_SHOWN_S
+
+        if settings.is_soak:
+            found = measure_soak(
+                loaded, settings, request.cold, floor_s, progress, on_idle=soak_begins, on_lap=watch.lap, pace=pace
+            )
+        else:
+            device.wake()
+            found = measure(loaded, settings, request.cold, floor_s, progress, on_timed=timed_part_begins, pace=pace)
+        others = load.stop()
+        clock = watch.stop()
+        return *found, clock, watch.rows(), others
+
+
+def _quiet_flags(others: float | None, settings: TimingSettings, kind: str) -> list[Flag]:
+    """Other programs disturb a CPU measurement directly; a GPU's only when they hold the host back."""
+    if kind == "cpu" and others is not None and others > settings.busy:
+        return [Flag(NOT_QUIET, f"other programs took {others:.0%} of the machine during the timing")]
+    return []
+
+
+def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
+    """Of a soak the clock is expected to move: figures/soak_* shows how."""
+    flags = []
+    if not settings.is_soak and clock.before_hz and clock.after_hz:
+        change = clock.after_hz / clock.before_hz - 1
+        if abs(change) > settings.drift:
+            flags.append(Flag("clock moved", f"{change:+.1%} from before the timing to after it"))
+    return flags + throttle_flags(clock.extra)
+
+
+def throttle_flags(extra: Mapping[str, float | str | None]) -> list[Flag]:
+    """What the device's own accumulators say it lost to each cause while the samples were taken; where it has none,
+    the share of the samples during which an event reason was seen. With pauses a power limit is no warning: it is what
+    they are for, and what is renewed every 0.1 s tells no batch from a pause."""
+    passed_s, held_back, free_s = (
+        extra.get(name) for name in ("sampled_s", "samples_held_back", "unthrottled_median_s")
+    )
+    rest = f"; median of the other samples {engineering(free_s, 's')}" if isinstance(free_s, float) else ""
+    if not isinstance(passed_s, float) or passed_s <= 0:
+        passed_s = 0.0
+    lost = {
+        name.removeprefix("throttled_").removesuffix("_s").replace("_", " "): min(1.0, value / passed_s)
+        for name, value in extra.items()
+        if passed_s
+        and name.startswith("throttled_")
+        and isinstance(value, (int, float))
+        and not (name == "throttled_power_s" and has_pauses(extra))
+    }
+    causes = [f"{cause} {share:.0%}" for cause, share in lost.items() if share > THROTTLED]
+    if causes:
+        return [Flag("throttled", f"clocks were held back for this share of the time: {', '.join(causes)}{rest}")]
+    if not lost and isinstance(held_back, float) and held_back > THROTTLED:
+        return [Flag("throttled", f"clocks were held back in {held_back:.0%} of the samples{rest}")]
+    return []
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+class HostLoad:
+    """Busy time of all CPUs, less this process's own, over the time that passed."""
+
+    def __init__(self) -> None:
+        self._start: tuple[float, float, float] | None = None
+
+    def start(self) -> None:
+        self._start = _times()
+
+    def stop(self) -> float | None:
+        """The share of the whole machine, 0 to 1; None where the interval was too short to tell."""
+        if self._start is None:
+            return None
+        total, busy, own = (after - before for after, before in zip(_times(), self._start, strict=True))
+        if total < 0.2:  # the kernel counts in ticks of 10 ms: below this a share says nothing
+            return None
+        return min(1.0, max(0.0, (busy - own) / total))
+
+
+def _times() -> tuple[float, float, float]:
+    """Seconds of all CPUs together: passed, busy (stolen by a hypervisor included), and in this process."""
+    import psutil
+
+    cpu = psutil.cpu_times()
+    idle = cpu.idle + getattr(cpu, "iowait", 0.0)
+    guest = getattr(cpu, "guest", 0.0) + getattr(cpu, "guest_nice", 0.0)  # counted in user time already
+    total = sum(cpu) - guest
+    own = os.times()
+    return total, total - idle, own.user + own.system

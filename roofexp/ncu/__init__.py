@@ -1,0 +1,215 @@
+"""Why ncu gave no counters, in words a user can act on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from roofexp.config.paths import PACKAGE
+from roofexp.config.plain import read_yaml
+from roofexp.errors import BadInputError
+
+NOT_FOUND = 127  # what a shell returns for a command that does not exist
+
+_TOOL_PREFIX = re.compile(r"^==\w+==\s*")
+
+_METRIC = re.compile(r"Failed to find metric\s+(?:regex:)?\^?\"?([\w.]+?)(?:\\?\.\(|\$|\"|\s|$)")
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """``kind`` is short and stable; ``unknown_metric`` is the name to leave out before trying again."""
+
+    kind: str
+    cause: str
+    cure: str
+    unknown_metric: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.cause}; {self.cure}"
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str
+    words: list[str]
+    cause: str
+    cure: str
+    anywhere: bool = False
+
+
+def explain_ncu_failure(text: str, returncode: int) -> Explanation | None:
+    """What ``text`` (everything that ncu printed) and the exit code say; None where nothing went wrong.
+
+    A kind "unknown" carries ncu's last error line, or its exit code when it printed none.
+    """
+    for message in _messages():
+        line = next((line for line in text.splitlines() if _says(line, message)), None)
+        if line is not None:
+            return _explanation(message, _TOOL_PREFIX.sub("", line).strip())
+    if returncode == NOT_FOUND or "command not found" in text:
+        return Explanation(kind="missing", cause="ncu was not found", cure=MISSING_CURE)
+    errors = [line for line in text.splitlines() if line.startswith("==ERROR==")]
+    if returncode == 0 and not errors:
+        return None
+    said = _TOOL_PREFIX.sub("", errors[-1]).strip() if errors else f"exit code {returncode} without a message"
+    return Explanation(kind="unknown", cause=f"ncu failed: {said}", cure="timing works without counters")
+
+
+MISSING_CURE = "install Nsight Compute (it comes with the CUDA toolkit) or name its path; timing works without"
+
+
+def _says(line: str, message: _Message) -> bool:
+    own = message.anywhere or _TOOL_PREFIX.match(line)
+    return bool(own) and any(word.lower() in line.lower() for word in message.words)
+
+
+def _explanation(message: _Message, line: str) -> Explanation:
+    found = _METRIC.search(line) if message.kind == "unknown metric" else None
+    name = found.group(1).rstrip("\\.") if found else None
+    return Explanation(
+        kind=message.kind,
+        cause=message.cause.format(name=name or "named in the message", line=line),
+        cure=message.cure,
+        unknown_metric=name,
+    )
+
+
+@functools.cache
+def _messages() -> list[_Message]:
+    return msgspec.convert(read_yaml(PACKAGE / "ncu/messages.yaml")["messages"], list[_Message])
+
+
+COMMANDS = ("ncu", "nv-nsight-cu-cli")
+
+PLACES = (  # where installers put it, beside the PATH
+    "/opt/nvidia/nsight-compute/*/ncu",
+    "/usr/local/cuda*/bin/ncu",
+    "/usr/local/NVIDIA-Nsight-Compute*/ncu",
+    "/usr/lib/nsight-compute/ncu",
+    "/opt/nvidia/hpc_sdk/Linux_*/*/profilers/Nsight_Compute/ncu",
+)
+
+VERSION_TIMEOUT_S = 0.5  # a wrong path is refused within a second, the versions found included
+
+QUERY_TIMEOUT_S = 180.0
+
+_VERSION = re.compile(r"Version\s+(\d[\d.]*)")
+
+_VERSION_IN_PATH = re.compile(r"nsight-compute[-/](\d{4}\.\d+(?:\.\d+)*)", re.IGNORECASE)
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one ncu offers on one GPU. ``metrics`` are base names; empty: the question was not answered."""
+
+    version: str | None
+    metrics: list[str]
+    trouble: Explanation | None = None
+
+    @property
+    def listing(self) -> str:
+        """As ``ncu --query-metrics`` prints it, descriptions left out."""
+        return "\n".join(self.metrics)
+
+
+def find_ncu(named: str | None) -> Path | None:
+    """The ncu that was named, else that on the PATH, else the newest installed; None where there is none.
+
+    Raises BadInputError, with the versions that were found, when the one that was named is not there.
+    """
+    if named is None:
+        on_path = next((found for command in COMMANDS if (found := shutil.which(command))), None)
+        if on_path:
+            return Path(on_path)
+        return max(_installed(), key=_by_version, default=None)
+    found = shutil.which(os.path.expanduser(named))
+    if found is None:
+        raise BadInputError(f"counters.ncu={named}: no such program; found here: {_found()}")
+    return Path(found).absolute()
+
+
+def explain_missing() -> Explanation:
+    return Explanation(kind="missing", cause="ncu was not found", cure=MISSING_CURE)
+
+
+def read_version(ncu: Path, timeout_s: float = 30.0) -> str | None:
+    """From its path where that names it, else by asking; None where it does not answer."""
+    named = _VERSION_IN_PATH.search(str(ncu.resolve()))
+    if named:
+        return named[1]
+    try:
+        done = subprocess.run([str(ncu), "--version"], capture_output=True, text=True, timeout=timeout_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = _VERSION.search(done.stdout)
+    return said[1] if said else None
+
+
+def ask_metrics(ncu: Path, architecture: str | None, cache: Path) -> Offer:
+    """The metrics that ``ncu`` offers, asked once for a program and an architecture: asking takes seconds."""
+    file = cache / "ncu" / f"{_identity(ncu, architecture)}.json"
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Offer)
+    except (OSError, msgspec.MsgspecError):
+        offer = _ask(ncu)
+    if offer.metrics:
+        from roofexp.records.files import write_json
+
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_json(file, offer)
+        except OSError:  # asked again the next time
+            pass
+    return offer
+
+
+def _ask(ncu: Path) -> Offer:
+    version = read_version(ncu)
+    command = [str(ncu), "--config-file", "off", "--query-metrics"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, check=False)
+    except OSError as error:
+        cause = f"ncu could not be started ({error.strerror})"
+        return Offer(version=version, metrics=[], trouble=Explanation(kind="missing", cause=cause, cure=MISSING_CURE))
+    except subprocess.TimeoutExpired:
+        return Offer(version=version, metrics=[])
+    lines = (re.match(r"(\w+__\w+)\s", f"{line} ") for line in done.stdout.splitlines())
+    names = list(dict.fromkeys(line[1] for line in lines if line))
+    trouble = None if names else explain_ncu_failure(done.stdout + "\n" + done.stderr, done.returncode)
+    return Offer(version=version, metrics=names, trouble=trouble)
+
+
+def _identity(ncu: Path, architecture: str | None) -> str:
+    """Another program, or the same one after an update, is asked again."""
+    real = ncu.resolve()
+    status = real.stat()
+    text = f"{real} {status.st_size} {status.st_mtime_ns} {architecture}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _installed() -> list[Path]:
+    found = [path for place in PLACES for path in Path("/").glob(place.lstrip("/"))]
+    return [path for path in found if os.access(path, os.X_OK)]
+
+
+def _found() -> str:
+    """Every ncu here, with its version."""
+    on_path = [Path(found) for command in COMMANDS if (found := shutil.which(command))]
+    paths = list({path.resolve(): path for path in [*on_path, *_installed()]}.values())
+    if not paths:
+        return "none"
+    with ThreadPoolExecutor(len(paths)) as pool:
+        versions = pool.map(lambda path: read_version(path, VERSION_TIMEOUT_S), paths)
+        return ", ".join(
+            f"{path} ({version or 'version unknown'})" for path, version in zip(paths, versions, strict=True)
+        )
+
+
+def _by_version(path: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in (read_version(path) or "0").split("."))

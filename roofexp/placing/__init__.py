@@ -1,0 +1,1 @@
+"""Where points lie under their roofs. Measures nothing."""

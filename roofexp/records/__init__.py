@@ -1,0 +1,1 @@
+"""What is kept: records of points and machines, and the folder of a sweep."""

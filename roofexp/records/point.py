@@ -1,0 +1,325 @@
+"""The record of one point: frozen, versioned, written and read atomically. All units are SI.
+
+``point.json`` in the point's folder is the truth; tables, figures and MLflow are made from it.
+Version history: 1, the first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from roofexp.records.files import write_json
+from roofexp.text.numbers import engineering, plain
+
+VERSION = 1
+
+Status = Literal["ok", "skipped", "failed"]
+
+Bound = Literal[
+    "bandwidth-bound",
+    "on the bandwidth roof",
+    "compute-bound",
+    "on the compute roof",
+    "latency-bound",
+    "above a roof",
+]
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """Something a reader must know before believing a number. ``name`` is short and stable."""
+
+    name: str
+    message: str
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """Useful work by formula. ``working_set_bytes`` is what all operands occupy, ``written_bytes`` what those do that
+    are written."""
+
+    flops: int
+    dram_bytes: int
+    working_set_bytes: int
+    written_bytes: int | None = None
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """Result against the float64 reference: largest deviation over the scale of the result."""
+
+    error: float
+    tolerance: float
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """Time of one launch. The interval is the 95 % confidence interval of the median."""
+
+    median_s: float
+    p5_s: float
+    p95_s: float
+    low_s: float
+    high_s: float
+    samples: int
+    launches_per_sample: int
+    warmup_s: float
+    floor_s: float | None  # the timer's own floor: an empty launch measured the same way
+    method: str
+
+
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
+    """The clock held by the compute units over the timed part. ``source`` says how it was read; None is unknown."""
+
+    compute_hz: float | None
+    before_hz: float | None = None
+    after_hz: float | None = None
+    source: str = "unknown"
+    asked: str | None = None  # what the clock mode asked for: "1200 MHz locked", "duty 0.4"; None: nothing
+    extra: dict[str, float | str | None] = {}  # what else was sampled beside the timing, unit in each name
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that crossed ``level`` in one launch, and how that is known."""
+
+    level: str  # dram, l3, l2, l1
+    bytes: int
+    source: Literal["modelled", "counted"]
+
+
+class CountedKernel(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel that a point launched: its sums over ``launches`` and their shares of the point's sums."""
+
+    name: str
+    launches: int
+    time_s: float | None = None
+    flops: int | None = None
+    dram_bytes: int | None = None
+    time_share: float | None = None
+    flops_share: float | None = None
+    dram_share: float | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """What hardware counters say of one launch, sums over its kernels; None is not known, never 0.
+
+    Issued FLOPs, bytes and the profiled time belong together; the event time of ``Timing`` is another run. Occupancy,
+    waves, registers, sectors and stalls are those of the kernel that took longest, percentages means over time.
+    """
+
+    level: str | None = None  # basic, hierarchy, diagnosis; None: metrics that the user named
+    unavailable: str | None = None  # why nothing was counted: cause and cure
+    flops: int | None = None  # issued
+    flops_by_type: dict[str, int | None] = {}
+    flops_ratio: float | None = None  # issued / useful
+    dram_bytes: int | None = None
+    l2_bytes: int | None = None
+    l1_bytes: int | None = None
+    shared_bytes: int | None = None
+    time_s: float | None = None  # profiled
+    cycles: float | None = None
+    sm_hz: float | None = None  # the clocks of the profiled run
+    memory_hz: float | None = None
+    l2_hz: float | None = None
+    fraction: float | None = None  # profiled rate / attainable at the profiled clock
+    sol_sm_pct: float | None = None  # ncu's percentages of its own peaks
+    sol_memory_pct: float | None = None
+    sol_dram_pct: float | None = None
+    peak_fraction: float | None = None  # profiled FLOP/s / dense peak of the precision that was used
+    peak_note: str | None = None  # why that and sol_sm_pct differ
+    occupancy_pct: float | None = None
+    occupancy_possible_pct: float | None = None
+    occupancy_limiter: str | None = None
+    waves: float | None = None
+    registers: int | None = None
+    sectors_per_load: float | None = None
+    sectors_per_store: float | None = None
+    stalls: dict[str, float] = {}  # cycles waited per issued instruction, by reason
+    facts: dict[str, float] = {}  # what else the diagnosis needs, by the names of counters/catalogue.yaml
+    kernels: list[CountedKernel] = []
+    passes: int | None = None  # of the kernel that needed most
+    counting_s: float = 0.0  # this point's share of its session
+    ncu_version: str | None = None
+    clock_control: str | None = None
+    cache_control: str | None = None
+    replay_mode: str | None = None
+    missing: dict[str, str] = {}  # metrics without a value, and why
+    flags: list[Flag] = []
+    notes: list[str] = []
+
+    def bytes_at(self, level: str) -> int | None:
+        """Counted bytes of dram, l2, l1 or shared; None for any other level."""
+        found: int | None = getattr(self, f"{level}_bytes", None)
+        return found
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the point lies under the roofs, and what to do about it. Fractions are not clipped."""
+
+    bound: Bound
+    intensity_flop_per_byte: float | None
+    attainable_per_s: float | None  # FLOP/s, or B/s for a kernel without FLOPs
+    fraction: float | None  # achieved / attainable, of the roof that binds
+    roof: str | None  # the name of the roof that binds
+    roof_fractions: dict[str, float]
+    ridge_flop_per_byte: float | None
+    cause: str
+    next_move: str
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One number that speaks for a cause, and the threshold that it passed. ``unit`` is empty for a ratio."""
+
+    what: str
+    value: float
+    threshold: float | None = None
+    unit: str = ""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that holds the point back. ``name`` is a rule's name; ``score`` is the part of the time that it costs
+    at most, of a roof the part of it that is reached."""
+
+    name: str
+    message: str
+    next_move: str
+    score: float = 0.0
+    evidence: list[Evidence] = []
+    healthy: bool = False  # a roof that is reached, nothing that should be changed
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the point is not faster: one verdict, and what else was found, most likely first.
+
+    ``basis`` says what it was made from: the time and the roofs alone, or hardware counters too.
+    """
+
+    verdict: Cause
+    others: list[Cause] = []
+    basis: Literal["time", "counters"] = "time"
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel at one size, precision, clock mode and cache state on one device."""
+
+    version: int = VERSION
+    point_id: str
+    sweep_id: str
+    job: int
+    overrides: list[str]
+    status: Status
+    reason: str | None = None  # of a skip or a failure
+    reason_kind: str | None = None
+    kernel: str
+    implementation: str | None = None  # cpu, numpy, cuda, cupy or torch
+    size: int
+    shape: dict[str, int] = {}
+    params: dict[str, Any] = {}
+    scalars: dict[str, float] = {}
+    precision: str
+    clock_mode: str
+    cache_state: str
+    fill: str
+    seed: int | None = None
+    device: str | None = None  # cpu or cuda
+    machine_id: str | None = None  # the machine's entry in machine.json
+    config_hash: str
+    work: Work | None = None
+    check: Check | None = None
+    timing: Timing | None = None
+    clock: Clock | None = None
+    traffic: Traffic | None = None
+    counted: Counted | None = None
+    placement: Placement | None = None
+    diagnosis: Diagnosis | None = None
+    expect: str | None = None  # the verdict that a planted fault, or its healthy twin, must get
+    flags: list[Flag] = []
+    created: str
+    measuring_s: float = 0.0  # spent in the worker on this point
+    overhead_s: float = 0.0  # spent outside it
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """Useful FLOP/s at the event time; None for a kernel without FLOPs or without a time."""
+        if self.work is None or self.timing is None or self.work.flops == 0:
+            return None
+        return self.work.flops / self.timing.median_s
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """B/s through the level that ``traffic`` names."""
+        if self.traffic is None or self.timing is None or self.traffic.bytes == 0:
+            return None
+        return self.traffic.bytes / self.timing.median_s
+
+    @property
+    def as_expected(self) -> bool | None:
+        """Whether the verdict is the one that the kernel's file expects; None where either is missing."""
+        if self.expect is None or self.diagnosis is None:
+            return None
+        verdict = self.diagnosis.verdict
+        return verdict.healthy if self.expect == "healthy" else verdict.name == self.expect
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of one launch, idle power included; None where the device does not count energy over the timing."""
+        energy = self.clock.extra.get("energy_per_launch_j") if self.clock else None
+        return energy if isinstance(energy, float) else None
+
+    def intensity_at(self, level: str) -> float | None:
+        """Useful FLOPs per counted byte of dram, l2, l1 or shared; None where the bytes are unknown or none."""
+        moved = self.counted.bytes_at(level) if self.counted else None
+        return self.work.flops / moved if self.work and moved else None
+
+    @property
+    def label(self) -> str:
+        """Names the point in tables and figures: kernel, size, precision, and what was asked of the clock."""
+        asked = f" {self.clock.asked}" if self.clock and self.clock.asked else ""
+        if self.clock and self.clock.extra.get("clocks_locked") == "no":
+            asked += " (refused)"
+        return f"{self.kernel} {self.size} {self.precision}{asked}"
+
+
+def write_point(folder: Path, point: Point) -> None:
+    write_json(folder / "point.json", point)
+
+
+def read_point(file: Path) -> Point:
+    """Raises ValueError with the file's name for a file that is cut short, foreign or of a newer version."""
+    return decode_point(file.read_bytes(), str(file))
+
+
+def decode_point(data: bytes, where: str) -> Point:
+    """A record from its JSON; ``where`` names it in the ValueError for one that cannot be read."""
+    try:
+        raw = msgspec.json.decode(data)
+        version = raw.get("version") if isinstance(raw, dict) else None
+        if not isinstance(version, int) or version > VERSION:
+            raise ValueError(f"version {version!r}; this program reads up to {VERSION}")
+        return msgspec.convert(raw, Point)
+    except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"{where} is not a point record ({error})") from error
+
+
+def read_points(sweep: Path) -> list[Point]:
+    """All readable points of a sweep in job order; a file that cannot be read is left out."""
+    points = []
+    for file in sweep.glob("*/point.json"):
+        try:
+            points.append(read_point(file))
+        except ValueError:
+            continue
+    return sorted(points, key=lambda point: point.job)
+
+
+def evidence_text(evidence: list[Evidence]) -> str:
+    """One line: every number with the threshold that it passed."""
+    return "; ".join(_told(item) for item in evidence)
+
+
+def _told(item: Evidence) -> str:
+    limit = "" if item.threshold is None else f" (threshold {with_unit(item.threshold, item.unit)})"
+    return f"{item.what} {with_unit(item.value, item.unit)}{limit}"
+
+
+def with_unit(value: float, unit: str) -> str:
+    return engineering(value, unit) if unit in ("s", "B") else f"{plain(value)} {unit}".strip()

@@ -1,0 +1,134 @@
+"""The folder of one sweep: what it says about itself, and the table made from its points. Files are the truth."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from roofexp import __version__
+from roofexp.config.paths import PACKAGE
+from roofexp.records.files import write_atomically, write_json
+from roofexp.records.machine import Machine, RoofSet
+
+LIBRARIES = ("hydra-core", "omegaconf", "numpy", "numba", "mlflow", "pandas", "cupy-cuda12x", "cupy-cuda13x", "torch")
+
+SWEEP_FOLDER = "ROOFEXP_SWEEP_FOLDER"  # where all jobs of a sweep write
+
+STOP_MARK = ".stopped"  # fail_fast: no further point of this sweep is measured
+
+JUDGED_WITH = "placing"  # in sweep.yaml: thresholds other than those of the configurations, if judged anew
+
+NO_COUNTERS_MARK = ".no_counters"  # why there are none: jobs that count themselves do not ask again
+
+
+def describe_sweep(name: str, overrides: list[str], experiment: str) -> dict[str, Any]:
+    """What ``sweep.yaml`` says: everything needed to run it again, nothing about whose machine it was."""
+    commit, dirty = git_state()
+    return {
+        "sweep_id": uuid.uuid4().hex[:12],
+        "name": name,
+        "command": " ".join(["python -m roofexp", *sys.argv[1:]]),
+        "overrides": overrides,
+        "experiment": experiment,
+        "started": now(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "versions": versions(),
+    }
+
+
+def write_sweep(folder: Path, sweep: dict[str, Any]) -> None:
+    write_atomically(folder / "sweep.yaml", yaml.safe_dump(sweep, sort_keys=False, allow_unicode=True).encode())
+
+
+def read_sweep(folder: Path) -> dict[str, Any]:
+    """What sweep.yaml holds; empty where there is none. Raises ValueError for a file that is not a mapping."""
+    file = folder / "sweep.yaml"
+    if not file.is_file():
+        return {}
+    try:
+        sweep = yaml.safe_load(file.read_text())
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+    if not isinstance(sweep, dict):
+        raise ValueError(f"{file} is not a sweep's description")
+    return sweep
+
+
+def write_machine(folder: Path, machine: Machine) -> None:
+    write_json(folder / f"machine-{machine.machine_id}.json", machine)
+
+
+def read_machines(folder: Path) -> dict[str, Machine]:
+    """The machines that took part, by id."""
+    machines = {}
+    for file in folder.glob("machine-*.json"):
+        try:
+            machine = msgspec.json.decode(file.read_bytes(), type=Machine)
+        except msgspec.MsgspecError:
+            continue
+        machines[machine.machine_id] = machine
+    return machines
+
+
+def write_roofs(folder: Path, roofs: RoofSet) -> None:
+    """One file per machine and clock mode while jobs run side by side; ``collect_roofs`` makes roofs.json of them."""
+    write_json(folder / f"roofs-{roofs.machine.machine_id}_{roofs.clock_mode}.json", roofs)
+
+
+def read_roofs(folder: Path) -> list[RoofSet]:
+    """The roofs that the points of this sweep are placed under."""
+    sets = []
+    for file in sorted(folder.glob("roofs-*.json")):
+        try:
+            sets.append(msgspec.json.decode(file.read_bytes(), type=RoofSet))
+        except msgspec.MsgspecError:
+            continue
+    if not sets and (folder / "roofs.json").is_file():
+        sets = msgspec.json.decode((folder / "roofs.json").read_bytes(), type=list[RoofSet])
+    return sets
+
+
+def git_state() -> tuple[str | None, bool | None]:
+    """Commit and dirtiness of the program's source tree, or of the working folder for an installed program."""
+    stated = os.environ.get("ROOFEXP_GIT_COMMIT")  # where the tree was copied without its history
+    if stated:
+        return stated.removesuffix("-dirty"), stated.endswith("-dirty")
+    for folder in (PACKAGE.parent, Path.cwd()):
+        if (folder / ".git").exists():
+            commit = _git(folder, "rev-parse", "HEAD")
+            changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+            return commit, None if changes is None else bool(changes)
+    return None, None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def versions() -> dict[str, str]:
+    found = {"roofexp": __version__, "python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

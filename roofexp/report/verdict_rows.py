@@ -1,0 +1,176 @@
+"""The verdict table: a row for every point, nothing left out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from roofexp.records.point import Cause, Point
+from roofexp.report.contents import Contents, Link, Links
+from roofexp.report.point_details import Group, facts, repeat_command
+from roofexp.text.numbers import percent
+
+KINDS = {  # of a bound, for its colour; the word itself always stands beside it
+    "on the bandwidth roof": "on",
+    "on the compute roof": "on",
+    "bandwidth-bound": "below",
+    "compute-bound": "below",
+    "latency-bound": "far",
+    "above a roof": "above",
+}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One point as the table shows it. Numbers in SI; the template gives them units. ``search`` is extra text to find
+    the row by, ``verdict`` the short name of what holds the point back, where rules have named it."""
+
+    anchor: str
+    point: Point
+    params: str
+    held_hz: float | None
+    time_s: float | None
+    half_width: float | None  # of the 95 % interval of the median, relative
+    rate: float | None
+    rate_unit: str
+    intensity: float | None
+    fraction: float | None
+    roof: str | None
+    bound: str
+    kind: str
+    verdict: str
+    message: str
+    next_move: str
+    causes: list[Cause]  # the verdict's own evidence first, then what else was found
+    basis: str
+    search: str
+    groups: list[Group]
+    files: list[Link]
+    repeat: str
+
+
+def verdict_rows(contents: Contents, links: Links) -> list[Row]:
+    return [_row(point, contents, links) for point in contents.points]
+
+
+def anchor(point: Point) -> str:
+    return f"p{point.job}"
+
+
+def _row(point: Point, contents: Contents, links: Links) -> Row:
+    place, diagnosis, timing = point.placement, point.diagnosis, point.timing
+    rate, unit = (point.flops_per_s, "FLOP/s") if point.flops_per_s else (point.bytes_per_s, "B/s")
+    bound = place.bound if place else "" if point.status == "ok" else point.status
+    return Row(
+        anchor=anchor(point),
+        point=point,
+        params=params_text(point),
+        held_hz=point.clock.compute_hz if point.clock else None,
+        time_s=timing.median_s if timing else None,
+        half_width=(timing.high_s - timing.low_s) / 2 / timing.median_s if timing and timing.median_s else None,
+        rate=rate,
+        rate_unit=unit,
+        intensity=place.intensity_flop_per_byte if place and point.flops_per_s else None,
+        fraction=place.fraction if place else None,
+        roof=place.roof if place else None,
+        bound=bound,
+        kind=KINDS.get(bound, bound),
+        verdict=diagnosis.verdict.name if diagnosis else "",
+        message=_message(point),
+        next_move=diagnosis.verdict.next_move if diagnosis else place.next_move if place else "",
+        causes=[diagnosis.verdict, *diagnosis.others] if diagnosis else [],
+        basis=diagnosis.basis if diagnosis else "",
+        search=_search(point),
+        groups=facts(point),
+        files=links.of_point(point.job),
+        repeat=repeat_command(point),
+    )
+
+
+def _message(point: Point) -> str:
+    if point.status != "ok":
+        return ": ".join(filter(None, [point.reason_kind, point.reason or "no reason is recorded"]))
+    if point.diagnosis:
+        verdict = point.diagnosis.verdict
+        return verdict.message.removeprefix(verdict.name).lstrip(" :")  # the name stands before it
+    return point.placement.cause if point.placement else "not placed"
+
+
+def params_text(point: Point) -> str:
+    return " ".join(f"{key}={value}" for key, value in point.params.items())
+
+
+def _search(point: Point) -> str:
+    """Words of the warnings, so that a click on one finds its points."""
+    words: list[str] = [point.status]
+    if point.traffic:
+        words.append(point.traffic.source)
+    if point.counted:
+        words += [flag.name for flag in point.counted.flags]
+        words.append("counters unavailable" if point.counted.unavailable else "")
+    if point.timing and not (point.clock and point.clock.compute_hz):
+        words.append("clock unknown")
+    if point.timing and point.placement is None:
+        words.append("not placed")
+    return " ".join(filter(None, words))
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """All points of one kernel in one precision: how many ended how, and where they lie."""
+
+    kernel: str
+    precision: str
+    rows: list[Row]
+
+    @property
+    def fractions(self) -> list[float]:
+        return sorted(row.fraction for row in self.rows if row.fraction is not None)
+
+    @property
+    def outcomes(self) -> list[tuple[str, str, int]]:
+        """Bound (or status), its kind, and how many points."""
+        found: dict[tuple[str, str], int] = {}
+        for row in self.rows:
+            key = (row.bound or "not placed", row.kind)
+            found[key] = found.get(key, 0) + 1
+        return [(bound, kind, number) for (bound, kind), number in sorted(found.items(), key=lambda entry: -entry[1])]
+
+    @property
+    def best(self) -> Row | None:
+        placed = [row for row in self.rows if row.fraction is not None]
+        return max(placed, key=lambda row: row.fraction or 0.0, default=None)
+
+    @property
+    def worst(self) -> Row | None:
+        placed = [row for row in self.rows if row.fraction is not None]
+        return min(placed, key=lambda row: row.fraction or 0.0, default=None)
+
+    @property
+    def span(self) -> str:
+        found = self.fractions
+        if not found:
+            return ""
+        return " – ".join(dict.fromkeys(percent(value) for value in (found[0], found[len(found) // 2], found[-1])))
+
+
+def series_of(rows: list[Row]) -> list[Series]:
+    """In order of first appearance."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.point.kernel, row.point.precision), []).append(row)
+    return [Series(kernel=kernel, precision=precision, rows=those) for (kernel, precision), those in found.items()]
+
+
+WIDTH, HEIGHT, END = 160, 14, 1.1  # in pixels; END is the fraction at the right edge
+
+
+def strip(rows: list[Row]) -> str:
+    """An SVG with a tick for every placed point, a path for each colour; points beyond END stand at the edge."""
+    paths: dict[str, list[str]] = {}
+    for row in rows:
+        if row.fraction is not None:
+            x = WIDTH * min(max(row.fraction, 0.0), END) / END
+            paths.setdefault(row.kind, []).append(f"M{x:.1f} 2v{HEIGHT - 4}")
+    ticks = "".join(f'<path class="tick {kind}" d="{"".join(moves)}"/>' for kind, moves in paths.items())
+    one = WIDTH / END
+    frame = f'<path class="rule" d="M0 {HEIGHT - 0.5}H{WIDTH}M{one:.1f} 0V{HEIGHT}"/>'
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+    return f'<svg class="strip" {size} aria-hidden="true">{frame}{ticks}</svg>'

@@ -1,0 +1,1 @@
+"""A sweep from its first check to its summary."""

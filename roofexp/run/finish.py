@@ -1,0 +1,258 @@
+"""After the last point: the sweep's table, figures, page, tracking and summary. What one cannot do stops no other."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roofexp.config.paths import STAMP
+from roofexp.config.schema import FiguresConfig
+from roofexp.diagnosis.verdict_table import write_expectations
+from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.records.archive import POINTS, is_packed, job_folders, read_configs
+from roofexp.records.files import write_atomically, write_json
+from roofexp.records.point import Point, read_points, write_point
+from roofexp.records.points_table import write_points_table
+from roofexp.records.sweep_folder import JUDGED_WITH, now, read_machines, read_roofs, read_sweep, write_sweep
+from roofexp.run.progress import Running
+from roofexp.run.session import stop_sessions
+from roofexp.run.summary import counts, print_summary
+from roofexp.text.console import explain_disk, relative
+
+
+def finish(run: Running, interrupted: bool = False) -> int:
+    """Returns the exit code. An interrupted sweep is left so that it can be resumed."""
+    if run.finished:
+        return EXIT_OK
+    run.finished = True
+    stop_sessions()
+    interrupted = interrupted or not count_points(run)
+    run.display.close()
+    points = collected(run.folder, interrupted)
+    figures = draw(run.folder, points)
+    if interrupted:
+        print(
+            f"stopped: {counts(points)['ok']} points are kept; go on with resume={relative(run.folder)}",
+            file=sys.stderr,
+        )
+    run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points)
+    gate = pass_gate(run, interrupted)
+    page = report(run.folder, points)
+    notes = [f"report   {relative(page)}"] if page else []
+    if run.tracker is not None:
+        run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
+        if run.tracker.tracker is not None:
+            notes.append(f"MLflow   {run.tracker.tracker.ui_command}")
+            notes += [f"         {address}" for address in run.tracker.tracker.pages]
+    print_summary(run.folder, points, figures, [*notes, *gate])
+    outlast_the_second(run.folder)
+    return run.exit_code
+
+
+def outlast_the_second(folder: Path) -> None:
+    """Folders are named by the second: the next sweep of a script, started at once, must find another name."""
+    while time.strftime(STAMP) == folder.name:
+        time.sleep(0.02)
+
+
+def collected(folder: Path, interrupted: bool) -> list[Point]:
+    """The points, and the files made of them where the disk takes them: a sweep that filled it ends all the same."""
+    try:
+        return collect(folder, interrupted)
+    except OSError as error:
+        print(f"table: {explain_disk(error)}; make room, then resume={relative(folder)}", file=sys.stderr)
+        return read_points(folder)
+
+
+def pass_gate(run: Running, interrupted: bool) -> list[str]:
+    """What the gate found; sets the exit code where a rule is broken."""
+    if run.gate is None:
+        return []
+    if interrupted:
+        return ["gate     not judged: the sweep was stopped"]
+    from roofexp.gate import pass_sweep
+
+    try:
+        code, lines = pass_sweep(run.gate, run.folder)
+    except Exception as error:  # a gate that cannot be judged is not passed
+        code, lines = EXIT_POINT_FAILED, [f"gate     not judged: {type(error).__name__}: {error}"]
+    run.exit_code = max(run.exit_code, code)
+    return lines
+
+
+def count_points(run: Running) -> bool:
+    """Hardware counters for the points that want them, before anything is made of the records. False: interrupted."""
+    if all(machine.device != "cuda" for machine in read_machines(run.folder).values()):
+        return True
+    from roofexp.counters.counting import Wish, count_sweep
+
+    try:
+        count_sweep(run.folder, Wish(phase="sweep"), say=run.display.say, progress=run.display.working)
+    except KeyboardInterrupt:
+        return False
+    except Exception as error:  # a mistake in counting costs no timing
+        print(f"counters: {type(error).__name__}: {error}; traffic stays modelled", file=sys.stderr)
+    return True
+
+
+def draw(folder: Path, points: list[Point]) -> list[Path]:
+    """The sweep's figures; an error in drawing loses no measurement."""
+    stored = stored_configuration(folder)
+    if stored is None or not any(point.status == "ok" for point in points):
+        return []
+    try:
+        settings = figure_settings(stored)
+        figures = draw_sweep(folder, settings, float(stored.placing.far_below)) if settings.draw else []
+        return figures + draw_elsewhere(folder, points, stored, settings)
+    except Exception as error:  # whatever the plotting libraries raise
+        print(
+            f"figures: {type(error).__name__}: {error}; the results are complete in {relative(folder)}", file=sys.stderr
+        )
+        return []
+
+
+def draw_sweep(folder: Path, settings: FiguresConfig, far_below: float) -> list[Path]:
+    from roofexp.figures import draw_all
+
+    return draw_all(folder, points_frame(folder), read_roofs(folder), settings, far_below)
+
+
+def draw_elsewhere(folder: Path, points: list[Point], stored: Any, settings: FiguresConfig) -> list[Path]:
+    """With ``machine=``: the points under that card's limits, as a table and a figure."""
+    if stored.get("machine") is None:
+        return []
+    from roofexp.figures.kinds.other_card import write_elsewhere
+    from roofexp.placing.other_card import card_from
+
+    card = card_from(stored.machine)
+    return write_elsewhere(folder, points, card, settings) if card else []
+
+
+def report(folder: Path, points: list[Point]) -> Path | None:
+    """The sweep's page; an error in making it loses no measurement."""
+    if not points:
+        return None
+    try:
+        from roofexp.report import write_report
+
+        return write_report(folder)
+    except Exception as error:  # whatever a damaged file or a full disk raises
+        print(
+            f"report: {type(error).__name__}: {error}; make it again with python -m roofexp.report {relative(folder)}",
+            file=sys.stderr,
+        )
+        return None
+
+
+def stored_configuration(folder: Path) -> Any:
+    """The configuration of the sweep's first job; None where there is none."""
+    from omegaconf import OmegaConf
+
+    if is_packed(folder):
+        return next((OmegaConf.create(config) for config in read_configs(folder).values()), None)
+    return next((OmegaConf.load(file) for file in sorted(folder.glob("*/.hydra/config.yaml"))), None)
+
+
+def figure_settings(stored: Any) -> FiguresConfig:
+    from omegaconf import OmegaConf
+
+    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), stored.figures))
+    assert isinstance(found, FiguresConfig)
+    return found
+
+
+def points_frame(folder: Path) -> Any:
+    """points.csv as a frame."""
+    import pandas
+
+    return pandas.read_csv(folder / "points.csv")
+
+
+def exit_code(points: list[Point]) -> int:
+    """A skipped point is an outcome; a failed one is not."""
+    return EXIT_POINT_FAILED if any(point.status == "failed" for point in points) else EXIT_OK
+
+
+def write_judged(folder: Path, copy: Path | None, points: list[Point], given: Mapping[str, Any]) -> None:
+    """Rewrites the sweep in ``folder``, or in ``copy``, which is made of it. ``given``: the thresholds and rules that
+    are not those of the sweep's configurations; sweep.yaml keeps them. Raises BadInputError and OSError."""
+    from roofexp.diagnosis.verdict_table import write_expectations
+
+    target = _copied(folder, copy) if copy is not None else folder
+    _write_records(target, points)
+    write_points_table(target, points)
+    write_expectations(target, points)
+    _note(target, given)
+    _make_again(target)
+
+
+def _copied(folder: Path, copy: Path) -> Path:
+    if copy.exists():
+        raise BadInputError(f"{copy} is there already; name a folder that is not there yet")
+    shutil.copytree(folder, copy)
+    return copy
+
+
+def _write_records(folder: Path, points: list[Point]) -> None:
+    from roofexp.records.archive import packed_points
+
+    if is_packed(folder):
+        write_atomically(folder / POINTS, packed_points(points))
+        return
+    folders = job_folders(folder)
+    for point in points:
+        write_point(folders[point.job], point)
+
+
+def _note(folder: Path, given: Mapping[str, Any]) -> None:
+    """A file of rules by its name alone: where it lies is true of one machine only."""
+    sweep = read_sweep(folder)
+    before = sweep.pop(JUDGED_WITH, None)
+    if given:
+        sweep[JUDGED_WITH] = {key: Path(value).name if key == "rules" else value for key, value in given.items()}
+    if sweep and (given or before):
+        write_sweep(folder, sweep)
+
+
+def _make_again(folder: Path) -> None:
+    """Figures and page, where the sweep has them. One that cannot be made is a line: the records are written."""
+    from roofexp.report import REPORT, write_report
+    from roofexp.report.contents import read_contents
+    from roofexp.report.figures import redraw
+
+    try:
+        if any((folder / "figures").glob("*.svg")):
+            redraw(read_contents(folder))
+        if (folder / REPORT).is_file():
+            write_report(folder)
+    except Exception as error:  # whatever a damaged file or the plotting libraries raise
+        print(
+            f"roofexp.diagnose: {type(error).__name__}: {error}; figures and page are as before: "
+            f"python -m roofexp.report {folder} --redraw",
+            file=sys.stderr,
+        )
+
+
+def collect(folder: Path, interrupted: bool = False) -> list[Point]:
+    """Makes the sweep's own files from its points: points.csv, roofs.json, machines and outcome in sweep.yaml."""
+    points = read_points(folder)
+    write_points_table(folder, points)
+    write_expectations(folder, points)
+    roofs = read_roofs(folder)
+    if roofs:
+        write_json(folder / "roofs.json", roofs)
+    sweep = read_sweep(folder)
+    if sweep:
+        sweep["finished"] = now()
+        sweep.pop("status", None)
+        if interrupted:
+            sweep["status"] = "KILLED"
+        sweep["machines"] = {key: msgspec.to_builtins(value) for key, value in read_machines(folder).items()}
+        write_sweep(folder, sweep)
+    return points

@@ -1,0 +1,236 @@
+"""Before the first point: the sweep's folder and description, and the checks that must not wait for its end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from roofexp.clocks import check_clock
+from roofexp.clocks.journal import give_back
+from roofexp.config.explain import unknown_key
+from roofexp.config.schema import CounterLevel
+from roofexp.devices import parse_device
+from roofexp.errors import BadInputError, SkippedError
+from roofexp.records.sweep_folder import (
+    NO_COUNTERS_MARK,
+    STOP_MARK,
+    SWEEP_FOLDER,
+    describe_sweep,
+    read_sweep,
+    write_sweep,
+)
+from roofexp.run.progress import Running
+from roofexp.run.resume import repeatable, resumed_folder
+from roofexp.run.session import config_folders, session_for
+
+
+def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
+    """Makes the folder and writes sweep.yaml; a folder that holds a sweep already is resumed when it was asked for.
+
+    Raises BadInputError for a folder that cannot be written and for a tracking store that cannot be used.
+    """
+    overrides = list(config.hydra.overrides.task)
+    problem = unknown_key(config)
+    if problem:
+        raise BadInputError(problem)
+    parse_device(str(config.device))  # refused here once instead of at every point
+    _check_clock(config)
+    _check_timing(config)
+    _check_placing(config)
+    for line in give_back():
+        print(line)
+    without_counters = _check_counters(config)
+    _check_rules(config)
+    gate = _read_gate(config)
+    _open_named_device(config)  # before anything is written: what is refused leaves no folder
+    _make_writable(folder)
+    sweep = _described(config, folder, overrides, plain_run)
+    (folder / STOP_MARK).unlink(missing_ok=True)
+    (folder / NO_COUNTERS_MARK).unlink(missing_ok=True)
+    if without_counters:  # told of a sweep that goes on, not of one whose device is refused
+        print(without_counters)
+    total = 1 if plain_run else count_jobs(config)
+    outputs = Path(config.hydra.runtime.cwd) / config.outputs
+    return Running(folder, sweep, total, _open_tracker(config, folder, outputs, sweep), gate)
+
+
+def count_jobs(config: DictConfig) -> int | None:
+    """How many jobs the swept overrides make together; None where that takes Hydra's own loader (globs)."""
+    lengths = [len(values) for values in swept_values(config).values()]
+    return None if 0 in lengths else math.prod(lengths)
+
+
+def swept_values(config: DictConfig) -> dict[str, list[str]]:
+    """The values of every key that is swept; an empty list for a glob."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Glob
+
+    params = config.hydra.sweeper.get("params") or {}
+    texts = [f"{key}={value}" for key, value in params.items()] + list(config.hydra.overrides.task)
+    swept: dict[str, list[str]] = {}
+    for override in OverridesParser.create().parse_overrides(texts):
+        key = str(override.get_key_element())
+        swept.pop(key, None)  # the command line stands above the file
+        if override.is_sweep_override():
+            glob = isinstance(override.value(), Glob)
+            swept[key] = [] if glob else [str(value) for value in override.sweep_iterator()]
+    return swept
+
+
+def _described(config: DictConfig, folder: Path, overrides: list[str], plain_run: bool) -> dict[str, Any]:
+    try:
+        sweep = read_sweep(folder)
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
+    if sweep and folder.resolve() != resumed_folder():
+        raise BadInputError(
+            f"{folder} holds a sweep already; go on with it by resume={folder}, or choose another name="
+        )
+    if not sweep:
+        sweep = describe_sweep(sweep_name(config), overrides, str(config.tracking.experiment))
+        sweep |= {"arguments": repeatable(sys.argv[1:]), "plain_run": plain_run}
+        write_sweep(folder, sweep)
+    return sweep
+
+
+def name_folder(config: DictConfig) -> Path:
+    """The folder of a sweep, the same for all of its jobs; told to the processes that run them."""
+    os.environ.pop(SWEEP_FOLDER, None)
+    chosen = Path(config.hydra.sweep.dir)
+    if chosen.parent.name == _name(config):  # nobody chose another folder: the name may stand for several kernels
+        chosen = chosen.parent.parent / sweep_name(config) / chosen.name
+    os.environ[SWEEP_FOLDER] = str(chosen)
+    return chosen
+
+
+def sweep_name(config: DictConfig) -> str:
+    """As it was given; else the kernel, or the first of several kernels or cases and how many there are."""
+    if OmegaConf.is_interpolation(config, "name"):
+        for group in ("case", "kernel"):
+            options = swept_values(config).get(group, [])
+            if len(options) > 1:
+                first = options[0].replace("/", "-")
+                return "+".join(options).replace("/", "-") if len(options) < 4 else f"{first}+{len(options) - 1}"
+    return _name(config)
+
+
+def _name(config: DictConfig) -> str:
+    try:
+        return str(config.name)
+    except OmegaConfBaseException as error:
+        raise BadInputError(f"name: {error}") from error
+
+
+def _open_named_device(config: DictConfig) -> None:
+    """A device that was named and is not there is refused once, before the first job. Jobs in other processes open
+    their own."""
+    if config.device == "auto" or "device" in swept_values(config):
+        return
+    if "BasicLauncher" in str(config.hydra.launcher.get("_target_")):
+        with contextlib.suppress(SkippedError):  # its points say so
+            session_for(str(config.device), config_folders(config.hydra)).open()
+
+
+def _check_clock(config: DictConfig) -> None:
+    """A share or a clock that makes no sense is refused before the first point. What is swept over is put in its place;
+    where the mode itself is swept, each point is checked alone."""
+    from itertools import product
+
+    swept = swept_values(config)
+    if "clock" in swept or "clock.mode" in swept:
+        return
+    clock = {str(key): value for key, value in OmegaConf.to_container(config.clock, enum_to_str=True).items()}  # type: ignore[union-attr]
+    names = [name for name in ("duty", "period_s", "mhz") if swept.get(f"clock.{name}")]
+    for values in product(*(swept[f"clock.{name}"] for name in names)):
+        given = dict(zip(names, values, strict=True))
+        try:
+            check_clock({**clock, **{name: float(value) for name, value in given.items()}})
+        except ValueError:  # not a number: the types of the configuration refuse it
+            continue
+
+
+def _check_timing(config: DictConfig) -> None:
+    """No length of time, number of samples or share is below zero; a soak and a point's limit take time."""
+    for name, value in config.timing.items():
+        least_is_zero = name not in ("seconds", "timeout_s")
+        if isinstance(value, (int, float)) and not (value > 0 or (least_is_zero and value == 0)):
+            allowed = "0 or more" if least_is_zero else "more than 0"
+            raise BadInputError(f"timing.{name}={value:g}: allowed: {allowed}")
+
+
+def _check_placing(config: DictConfig) -> None:
+    """Thresholds are refused before the first point. Those that are swept over change nothing that is measured."""
+    from roofexp.placing.roofline import check_placing
+
+    check_placing({str(key): value for key, value in config.placing.items()})
+
+
+def _check_counters(config: DictConfig) -> str | None:
+    """An ncu that was named and is not there is refused now, and not after hours of timing. The line to print where
+    counters were asked for and there is no ncu."""
+    from roofexp.ncu import explain_missing, find_ncu
+
+    named, explicit = config.counters.ncu, config.counters.level not in (CounterLevel.none, CounterLevel.auto)
+    if named is None and (not explicit or str(config.device).startswith("cpu")):
+        return None
+    if find_ncu(named) is not None:
+        return None
+    return f"counters: {explain_missing()}; the sweep goes on with modelled traffic"
+
+
+def _check_rules(config: DictConfig) -> None:
+    """Rules of the diagnosis that cannot be used are refused now: a point would be without a verdict by them."""
+    if config.placing.rules is not None and "placing.rules" not in swept_values(config):
+        from roofexp.diagnosis.rules import read_rules
+
+        read_rules(str(config.placing.rules))
+
+
+def _read_gate(config: DictConfig) -> Any:
+    """Rules that could never be judged are refused now, and not after hours of timing."""
+    if "gate" in swept_values(config):
+        raise BadInputError("gate: one file for the whole sweep; put several rules into it")
+    if config.gate is None:
+        return None
+    from roofexp.gate import read_gate
+
+    return read_gate(str(config.gate), Path(config.hydra.runtime.cwd))
+
+
+def _make_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.write_bytes(b" ")
+        probe.unlink()
+    except OSError as error:
+        raise BadInputError(
+            f"outputs: {folder} cannot be written ({error.strerror}); choose another: outputs="
+        ) from error
+
+
+def _open_tracker(config: DictConfig, folder: Path, outputs: Path, sweep: dict[str, Any]) -> Any:
+    """The live mirror in MLflow. A store that is down does not stop a measurement; one that cannot work does, now."""
+    from roofexp.tracking import SafeTracker, open_store
+    from roofexp.tracking.store import TrackingError
+
+    settings = config.tracking
+    if settings.store.name == "off":
+        return SafeTracker(None, folder)
+    try:
+        tracker = open_store(settings.store.name, settings.uri, settings.experiment, outputs)
+    except TrackingError as error:
+        if isinstance(error, BadInputError):
+            raise
+        print(f"tracking: {error}; measuring goes on, mirror later with python -m roofexp.track {folder}")
+        return SafeTracker(None, folder)
+    safe = SafeTracker(tracker, folder)
+    safe.start_sweep(sweep)
+    return safe

@@ -1,0 +1,119 @@
+"""What the user sees while a sweep runs: a line per finished point, and on a terminal a bar with the one at work."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from roofexp.records.point import Point
+from roofexp.records.sweep_folder import read_sweep
+from roofexp.text.console import drop_output
+from roofexp.text.numbers import engineering, percent, rate_text
+
+
+class Display:
+    """``total`` is the number of points where it is known. Without a terminal only finished points are printed."""
+
+    def __init__(self, total: int | None) -> None:
+        self._total = total
+        self._done = 0
+        self._bar: Any = None
+        self._task: Any = None
+
+    def working(self, label: str, rate: str = "") -> None:
+        """The point at work and its rate so far."""
+        if not sys.stdout.isatty():
+            return
+        if self._bar is None:
+            self._open()
+        self._bar.update(self._task, completed=self._done, what=label, rate=rate)
+
+    def finished(self, point: Point) -> None:
+        self._done += 1
+        count = f"[{self._done}/{self._total}]" if self._total else f"[{self._done}]"
+        self.say(f"{count} {point_line(point)}")
+
+    def say(self, line: str) -> None:
+        """One line above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            try:
+                print(line, flush=True)
+            except BrokenPipeError:  # whoever read our lines went away; the sweep goes on
+                drop_output()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _open(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[what]}"), TextColumn("{task.fields[rate]}"), transient=True,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=self._total, what="", rate="")
+        self._bar.start()
+
+
+def point_line(point: Point) -> str:
+    """A finished point in one line."""
+    if point.status != "ok":
+        return f"{point.label}  {point.status}: {point.reason}"
+    parts = [point.label]
+    if point.timing:
+        parts.append(engineering(point.timing.median_s, "s"))
+    parts.append(rate_text(point.flops_per_s, point.bytes_per_s))
+    if point.placement and point.placement.fraction is not None:
+        parts.append(f"{point.placement.bound} ({percent(point.placement.fraction)} of {point.placement.roof})")
+    if point.flags:
+        parts.append("! " + ", ".join(flag.name for flag in point.flags))
+    return "  ".join(parts)
+
+
+class Running:
+    def __init__(
+        self, folder: Path, sweep: dict[str, Any], total: int | None, tracker: Any = None, gate: Any = None
+    ) -> None:
+        self.folder = folder
+        self.sweep_id = str(sweep.get("sweep_id", ""))
+        self.display = Display(total)
+        self.tracker = tracker
+        self.gate = gate  # rules that the sweep must keep, read before its first job
+        self.told_fallback = False
+        self.finished = False
+        self.exit_code = 0
+
+    def announce(self, line: str) -> None:
+        """What goes on outside points: on a terminal beside the bar, else as a line."""
+        self.display.working(line)
+        if not line.startswith("roof "):
+            self.display.say(line)
+
+    def log_point(self, point: Point, folder: Path) -> None:
+        if self.tracker is not None:
+            self.tracker.log_point(point, folder)
+
+
+_CURRENT: dict[Path, Running] = {}
+
+
+def begin(run: Running) -> Running:
+    _CURRENT[run.folder] = run
+    return run
+
+
+def running(folder: Path) -> Running:
+    """The sweep that lies in ``folder``."""
+    if folder not in _CURRENT:
+        _CURRENT[folder] = Running(folder, read_sweep(folder), None)
+    return _CURRENT[folder]
+
+
+def current() -> Running | None:
+    """The sweep of this process, if one was begun."""
+    return next(iter(_CURRENT.values()), None)

@@ -1,0 +1,1 @@
+"""How numbers, lines and tables reach a reader."""
