@@ -9,6 +9,7 @@ from typing import Any
 from roofexp.measure.bench import throttle_flags
 from roofexp.measure.clock_summary import clock_facts
 from roofexp.measure.sampler import summarised
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Clock, Point, Traffic, Work
 from roofexp.records.samples import Samples
@@ -67,19 +68,19 @@ def made_soak(seconds: float = 90.0, sinks: bool = True) -> tuple[Point, list[di
             row["compute_hz"], lap = clock_hz(at_s), lap + 0.25
         rows.append(row)
     samples = Samples(times, stamps, 16, seconds, seconds, settled_from_s=10.5 if sinks else 0.6)
-    extra: dict[str, Any] = {
-        "sampled_s": seconds + 0.5,
-        "throttled_power_s": capped_s,
-        "energy_counter": "NVML's energy counter",
-    }
-    clock, flags = clock_facts(Clock(compute_hz=1.5e9, source="cycle counter", extra=extra), rows, samples, cold=False)
+    readings = ClockReadings(
+        sampled_s=seconds + 0.5, throttled_power_s=capped_s, energy_counter="NVML's energy counter"
+    )
+    clock, flags = clock_facts(
+        Clock(compute_hz=1.5e9, source="cycle counter", readings=readings), rows, samples, cold=False
+    )
     point = Point(
         point_id="p", sweep_id="s", job=0, overrides=[], status="ok", kernel="gemm", size=SIZE, precision="bf16",
         clock_mode="observe", cache_state="hot", fill="normal", device="cuda", machine_id="gpu-made", config_hash="",
         created="2026-01-02T03:04:05", work=WORK,
         traffic=Traffic(level="dram", bytes=WORK.dram_bytes, source="modelled"), clock=clock,
         timing=summarised(samples, 10.5, None, "events around a graph"),
-        flags=[*flags, *throttle_flags(clock.extra)],
+        flags=[*flags, *throttle_flags(clock.readings)],
     )  # fmt: skip
     texts = [
         {"sample": i, "at_s": str(a), "time_s": str(t), "launches": "16"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.machine import RoofCheck, RoofSet, Sustained
 from roofexp.records.point import (
     Cause,
@@ -92,11 +93,11 @@ def made_point(job: int, row: dict[str, Any]) -> Point:
             compute_hz=row["compute_hz"] - 1e6 * (job % 50),
             source="made",
             asked="1200 MHz locked" if job % 2 else None,
-            extra={
-                "nvml_sm_hz": 3.3e9, "nvml_memory_hz": 2.6e9, "power_w": 300.0 + job % 7, "temperature_c": 50.0,
-                "event_reasons": "sw_power_cap" if job % 5 == 0 else "none", "sampled_s": 1.5,
-                "throttled_power_s": 0.01, "host_others_share": 0.02, "energy_per_launch_j": 1e-3,
-            },
+            readings=ClockReadings(
+                nvml_sm_hz=3.3e9, nvml_memory_hz=2.6e9, power_w=300.0 + job % 7, temperature_c=50.0,
+                event_reasons="sw_power_cap" if job % 5 == 0 else "none", sampled_s=1.5,
+                throttled_power_s=0.01, host_others_share=0.02, energy_per_launch_j=1e-3,
+            ),
         ),
         traffic=Traffic(level="dram", bytes=row["traffic_bytes"], source="counted" if job % 2 else "modelled"),
         counted=_counted(row) if job % 2 else Counted(unavailable="ERR_NVGPUCTRPERM: ask the administrator"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from roofexp.config.paths import conf_folder
 from roofexp.devices.cpu.machine import Rapl
@@ -20,7 +21,7 @@ from roofexp.measure.clock_summary import clock_facts, counter_power_w, throttle
 from roofexp.measure.sampler import summarised
 from roofexp.measure.soak import settled
 from roofexp.measure.steadiness import drift
-from roofexp.records.clock_readings import mean_power_w, throttled_share
+from roofexp.records.clock_readings import ClockReadings, mean_power_w, throttled_share
 from roofexp.records.point import Clock
 from roofexp.records.points_table import point_row
 from roofexp.records.samples import Samples
@@ -52,9 +53,9 @@ def test_the_energy_of_a_launch_is_the_counters_and_its_steps_do_not_matter() ->
     rows = readings(lambda at_s: 500.0, 1.03)
     samples = taken(1e-3, 10, 100, 1.0)
     clock, _ = clock_facts(Clock(compute_hz=1e9), rows, samples, cold=False)
-    assert clock.extra["power_by_energy_w"] == pytest.approx(500, rel=0.01)
-    assert clock.extra["energy_per_launch_j"] == pytest.approx(0.5, rel=0.01)
-    assert "counter" in str(clock.extra["energy_source"])
+    assert clock.readings.power_by_energy_w == pytest.approx(500, rel=0.01)
+    assert clock.readings.energy_per_launch_j == pytest.approx(0.5, rel=0.01)
+    assert "counter" in str(clock.readings.energy_source)
 
 
 def test_pauses_are_in_the_energy_of_a_launch_and_whole_periods_are_compared() -> None:
@@ -62,33 +63,33 @@ def test_pauses_are_in_the_energy_of_a_launch_and_whole_periods_are_compared() -
     samples = taken(1e-3, 10, 30, 1.0, busy_s=0.3)
     clock, _ = clock_facts(Clock(compute_hz=1e9), rows, samples, cold=False, period_s=0.2)
     mean_w = 0.3 * 700 + 0.7 * 120
-    assert clock.extra["power_by_energy_w"] == pytest.approx(mean_w, rel=0.03)
-    assert clock.extra["energy_per_launch_j"] == pytest.approx(mean_w * 1.0 / 300, rel=0.03)
-    assert clock.extra["duty_held"] == pytest.approx(0.3)
-    assert "pauses included" in str(clock.extra["energy_source"])
-    assert "filled" not in str(clock.extra["energy_source"])
+    assert clock.readings.power_by_energy_w == pytest.approx(mean_w, rel=0.03)
+    assert clock.readings.energy_per_launch_j == pytest.approx(mean_w * 1.0 / 300, rel=0.03)
+    assert clock.readings.duty_held == pytest.approx(0.3)
+    assert "pauses included" in str(clock.readings.energy_source)
+    assert "filled" not in str(clock.readings.energy_source)
     gappy, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 10, 30, 1.0, busy_s=0.4), cold=False, period_s=0.2)
-    assert "launches filled 75% of the work" in str(gappy.extra["energy_source"])
+    assert "launches filled 75% of the work" in str(gappy.readings.energy_source)
 
 
 def test_too_short_a_part_and_flushes_between_launches_give_no_energy() -> None:
     short, _ = clock_facts(Clock(compute_hz=1e9), readings(lambda at_s: 500.0, 0.2), taken(1e-3, 1, 100, 0.1), False)
-    assert "energy_per_launch_j" not in short.extra
+    assert short.readings.energy_per_launch_j is None
     rows = readings(lambda at_s: 500.0, 1.0)
     flushed, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-5, 1, 1000, 1.0), cold=True)
-    assert "energy_per_launch_j" not in flushed.extra
-    assert flushed.extra["power_by_energy_w"] == pytest.approx(500, rel=0.01)
+    assert flushed.readings.energy_per_launch_j is None
+    assert flushed.readings.power_by_energy_w == pytest.approx(500, rel=0.01)
     mostly, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(0.095, 1, 10, 1.0), cold=True)
-    assert mostly.extra["energy_per_launch_j"] == pytest.approx(500 * 0.095, rel=0.01)
-    assert "share" in str(mostly.extra["energy_source"])
+    assert mostly.readings.energy_per_launch_j == pytest.approx(500 * 0.095, rel=0.01)
+    assert "share" in str(mostly.readings.energy_source)
     gaps, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 1, 250, 1.0), cold=False)
-    assert "energy_per_launch_j" not in gaps.extra  # the host takes three times as long: 2 J, not 0.5
-    assert "25%" in str(gaps.extra["energy_source"])
+    assert gaps.readings.energy_per_launch_j is None  # the host takes three times as long: 2 J, not 0.5
+    assert "25%" in str(gaps.readings.energy_source)
 
 
 def test_no_counter_no_energy() -> None:
     clock, flags = clock_facts(Clock(compute_hz=1e9), [], taken(1e-3, 1, 10, 1.0), False)
-    assert set(clock.extra) == {"timed_share"}
+    assert set(clock.readings.known()) == {"timed_share"}
     assert flags == []
     assert counter_power_w([{"at_s": 0.0, "energy_j": None}, {"at_s": 1.0, "energy_j": None}]) is None
 
@@ -99,17 +100,17 @@ def test_a_continuous_counter_needs_two_readings() -> None:
 
 
 def test_mean_power_of_a_short_part_is_not_nvmls() -> None:
-    assert mean_power_w({"power_w": 300.0, "sampled_s": 0.1}) is None
-    assert mean_power_w({"power_w": 300.0, "sampled_s": 2.0}) == 300.0
-    assert mean_power_w({"power_w": 300.0, "sampled_s": 2.0, "power_by_energy_w": 310.0}) == 310.0
+    assert mean_power_w(ClockReadings(power_w=300.0, sampled_s=0.1)) is None
+    assert mean_power_w(ClockReadings(power_w=300.0, sampled_s=2.0)) == 300.0
+    assert mean_power_w(ClockReadings(power_w=300.0, sampled_s=2.0, power_by_energy_w=310.0)) == 310.0
 
 
 def test_accumulated_and_sampled_throttle_time_are_compared() -> None:
     rows = [{"at_s": 0.02 * i, "event_reasons": "sw_power_cap" if i >= 50 else "none"} for i in range(151)]
-    facts, flags = throttle_agreement(rows, {"throttled_power_s": 2.0, "throttled_hw_thermal_s": 0.0})
+    facts, flags = throttle_agreement(rows, ClockReadings(throttled_power_s=2.0, throttled_hw_thermal_s=0.0))
     assert facts == {"throttle_samples_power_s": pytest.approx(2.0, abs=0.02)}
     assert flags == []
-    _, (flag,) = throttle_agreement(rows, {"throttled_power_s": 1.5})
+    _, (flag,) = throttle_agreement(rows, ClockReadings(throttled_power_s=1.5))
     assert flag.name == "throttle time uncertain"
     assert "1.50 s and 2.01 s (25% apart)" in flag.message
     assert throttled_share({"sampled_s": 4.0, "throttled_power_s": 1.0, "throttled_hw_thermal_s": 2.0}) == 0.5
@@ -130,14 +131,14 @@ def stepped(seconds: float, capped_from_s: float, counted: float = 1.0, step_s: 
 
 def test_steps_of_the_driver_are_no_disagreement() -> None:
     rows = stepped(1.124, 0.0)
-    facts, flags = throttle_agreement(rows, {"throttled_power_s": 1.0})
+    facts, flags = throttle_agreement(rows, ClockReadings(throttled_power_s=1.0))
     assert facts["throttle_samples_power_s"] == pytest.approx(1.1, abs=0.03)
     assert flags == []
     long = stepped(10.0, 1.0)
-    assert throttle_agreement(long, {"throttled_power_s": 8.9})[1] == []
-    (flag,) = throttle_agreement(long, {"throttled_power_s": 7.9})[1]
+    assert throttle_agreement(long, ClockReadings(throttled_power_s=8.9))[1] == []
+    (flag,) = throttle_agreement(long, ClockReadings(throttled_power_s=7.9))[1]
     assert "apart" in flag.message
-    (flag,) = throttle_agreement(rows, {"throttled_power_s": 0.3})[1]
+    (flag,) = throttle_agreement(rows, ClockReadings(throttled_power_s=0.3))[1]
     assert flag.name == "throttle time uncertain"
 
 
@@ -146,17 +147,17 @@ def test_with_pauses_the_power_limit_is_a_fact_and_no_warning() -> None:
     times = [1.36e-3, 1.36e-3, 1.37e-3, 1.42e-3, 1.46e-3] * 5
     stamps = [0.2 * (i // 5) + 0.01 * (i % 5) for i in range(25)]
     samples = Samples(times, stamps, 5, 1.0, 0.3, batches=[i // 5 for i in range(25)])
-    extra: dict[str, Any] = {"sampled_s": 1.124, "throttled_power_s": 1.0, "throttled_hw_thermal_s": 0.0}
-    clock, flags = clock_facts(Clock(compute_hz=1.59e9, extra=extra), stepped(1.124, 0.0), samples, False, 0.2)
+    readings = ClockReadings(sampled_s=1.124, throttled_power_s=1.0, throttled_hw_thermal_s=0.0)
+    clock, flags = clock_facts(Clock(compute_hz=1.59e9, readings=readings), stepped(1.124, 0.0), samples, False, 0.2)
     assert flags == []
-    assert throttle_flags(clock.extra) == []
-    assert clock.extra["batch_slowing"] == pytest.approx(1.46 / 1.36 - 1)
-    assert "samples_held_back" not in clock.extra
-    assert throttled_share(clock.extra) is None
-    assert clock.extra["throttled_power_s"] == 1.0
-    (flag,) = throttle_flags({**clock.extra, "throttled_hw_thermal_s": 0.5})
+    assert throttle_flags(clock.readings) == []
+    assert clock.readings.batch_slowing == pytest.approx(1.46 / 1.36 - 1)
+    assert clock.readings.samples_held_back is None
+    assert throttled_share(clock.readings) is None
+    assert clock.readings.throttled_power_s == 1.0
+    (flag,) = throttle_flags(replace(clock.readings, throttled_hw_thermal_s=0.5))
     assert "hw thermal 44%" in flag.message
-    (flag,) = throttle_flags({**clock.extra, "duty_held": 1.0, "throttled_power_s": 1.2})
+    (flag,) = throttle_flags(replace(clock.readings, duty_held=1.0, throttled_power_s=1.2))
     assert "power 100%" in flag.message
 
 
@@ -169,10 +170,10 @@ def test_clocks_that_fall_during_the_repeats() -> None:
     timing = summarised(samples, 0.0, None, "")
     assert timing.median_s == pytest.approx(0.7474e-3, rel=1e-3)  # of all samples, never the fastest alone
     clock, _ = clock_facts(Clock(compute_hz=1.77e9), rows, samples, cold=True)
-    assert clock.extra["samples_held_back"] == pytest.approx(0.70)
-    assert clock.extra["unthrottled_median_s"] == pytest.approx(0.690e-3)
+    assert clock.readings.samples_held_back == pytest.approx(0.70)
+    assert clock.readings.unthrottled_median_s == pytest.approx(0.690e-3)
     assert drift(times) == pytest.approx(0.171, abs=1e-3)
-    (flag,) = throttle_flags(clock.extra)
+    (flag,) = throttle_flags(clock.readings)
     assert flag.name == "throttled"
     assert "70%" in flag.message
     assert "690 µs" in flag.message
@@ -181,8 +182,8 @@ def test_clocks_that_fall_during_the_repeats() -> None:
 def test_idling_and_settings_are_no_throttling() -> None:
     rows = [{"at_s": 0.1 * i, "event_reasons": "idle applications_clocks_setting"} for i in range(10)]
     clock, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 1, 10, 1.0), True)
-    assert clock.extra["samples_held_back"] == 0.0
-    assert throttle_flags(clock.extra) == []
+    assert clock.readings.samples_held_back == 0.0
+    assert throttle_flags(clock.readings) == []
 
 
 def test_a_cpus_own_meter(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_a_soaks_record_is_that_of_its_settled_part() -> None:
     point, _, _ = made_soak()
     assert point.clock
     assert point.clock.compute_hz == pytest.approx(1.42e9, rel=0.01)
-    assert point.clock.extra["power_by_energy_w"] == pytest.approx(698, rel=0.01)
+    assert point.clock.readings.power_by_energy_w == pytest.approx(698, rel=0.01)
     row = point_row(point)
     assert row["flop_per_j"] == pytest.approx(point.work.flops / (698 * point.timing.median_s), rel=0.02)  # type: ignore[union-attr]
     assert row["throttled_share"] == pytest.approx(0.99, abs=0.01)
@@ -245,8 +246,8 @@ def test_record_and_figure_of_a_disturbed_soak_give_one_rate() -> None:
     part, from_s, _ = settled(samples, 0.03)
     assert point.clock
     assert point.work
-    extra = {**point.clock.extra, "settled_from_s": from_s}
-    clock = msgspec.structs.replace(point.clock, extra=extra)
+    readings = replace(point.clock.readings, settled_from_s=from_s)
+    clock = msgspec.structs.replace(point.clock, readings=readings)
     point = msgspec.structs.replace(point, clock=clock, timing=summarised(part, from_s, None, "host clock"))
     rows = list(csv.DictReader(io.StringIO(samples_table(samples).decode())))
     course = course_of(point, rows, [], None)

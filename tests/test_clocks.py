@@ -26,6 +26,7 @@ from roofexp.clocks.lock_methods import NcuHold, clock_controls
 from roofexp.config.paths import conf_folder
 from roofexp.devices.nvml import RefusedError
 from roofexp.errors import BadInputError
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.point import Clock, read_point
 from tests.conftest import python_path
 from tests.fake_nvml import UUID, FakeGpu, open_fake
@@ -178,7 +179,7 @@ def test_a_refusal_is_one_line_and_leaves_nothing(rig: Rig, state: dict, clock: 
     assert not rig.journal.exists()
     clock_record, (flag,) = with_asked(Clock(compute_hz=1.9e9), held, 1.98e9)
     assert clock_record is not None
-    assert clock_record.extra["clocks_locked"] == "no"
+    assert clock_record.readings.clocks_locked is False
     assert clock_record.asked == asked_for(clock)
     assert flag.name == "clocks not locked"
     assert says in flag.message
@@ -272,17 +273,19 @@ def test_the_record_says_what_was_asked_and_what_was_held() -> None:
     held = Held(asked="1200 MHz locked", locked=True)
     clock, flags = with_asked(Clock(compute_hz=1.19e9), held, 1.98e9)
     assert clock is not None
-    assert (clock.asked, clock.extra["clocks_locked"], flags) == ("1200 MHz locked", "yes", [])
+    assert (clock.asked, clock.readings.clocks_locked, flags) == ("1200 MHz locked", True, [])
     _, (flag,) = with_asked(Clock(compute_hz=1.42e9), Held(asked="1800 MHz locked", locked=True), 1.98e9)
     assert flag.name == "clocks not held"
     assert "1420 MHz" in flag.message
     _, (flag,) = with_asked(
-        Clock(compute_hz=1.9e9, extra={"nvml_sm_hz": 1.98e9}), Held(asked="base clock", locked=True), 1.98e9
+        Clock(compute_hz=1.9e9, readings=ClockReadings(nvml_sm_hz=1.98e9)),
+        Held(asked="base clock", locked=True),
+        1.98e9,
     )
     assert flag.name == "clocks not held"
     clock, flags = with_asked(Clock(compute_hz=1.9e9), Held(asked="duty 0.4"), 1.98e9)
     assert clock is not None
-    assert (clock.asked, "clocks_locked" in clock.extra, flags) == ("duty 0.4", False, [])
+    assert (clock.asked, clock.readings.clocks_locked is not None, flags) == ("duty 0.4", False, [])
     assert with_asked(None, Held(), None) == (None, [])
 
 
@@ -593,8 +596,8 @@ def test_a_sweep_over_clock_modes(program, sweep_folder) -> None:
     assert paused
     assert refused
     assert (paused.asked, refused.asked) == ("duty 0.4", "1200 MHz locked")
-    assert paused.extra["duty_held"] == pytest.approx(0.4, abs=0.05)
-    assert refused.extra["clocks_locked"] == "no"
+    assert paused.readings.duty_held == pytest.approx(0.4, abs=0.05)
+    assert refused.readings.clocks_locked is False
     assert "clocks not locked" in {flag.name for flag in points[1].flags}
     assert sum("1200 MHz locked is not possible here" in line for line in done.stdout.splitlines()) == 1
     assert "duty 0.4" in done.stdout

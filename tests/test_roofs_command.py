@@ -17,6 +17,7 @@ from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.measure.bench import Reply, Request
 from roofexp.placing.limits import card_of
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.machine import Machine, Roof, RoofCheck, RoofSet, Sustained
 from roofexp.records.point import Clock, Timing
 from roofexp.records.samples import Samples
@@ -248,9 +249,9 @@ class Load:
             median_s=times[15], p5_s=times[1], p95_s=times[-2], low_s=times[14], high_s=times[16], samples=30,
             launches_per_sample=5, warmup_s=1.0, floor_s=None, method="events",
         )  # fmt: skip
-        extra = {"power_w": 699.0, "event_reasons": "sw_power_cap"}
+        readings = ClockReadings(power_w=699.0, event_reasons="sw_power_cap")
         samples = Samples(times, [0.05 * i for i in range(30)], 5)
-        return Reply(status="ok", timing=timing, samples=samples, clock=Clock(compute_hz=1.42e9, extra=extra))
+        return Reply(status="ok", timing=timing, samples=samples, clock=Clock(compute_hz=1.42e9, readings=readings))
 
 
 def wgmma() -> Kernel:

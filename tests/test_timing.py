@@ -189,7 +189,7 @@ def test_batches_that_differ_are_taken_for_longer_and_then_called_noisy() -> Non
 
 def test_students_interval_by_hand() -> None:
     assert mean_half_width([1.0, 1.0]) == 0.0
-    assert mean_half_width([9.0, 10.0, 11.0]) == pytest.approx(4.30 / 3**0.5 / 10)
+    assert mean_half_width([9.0, 10.0, 11.0]) == pytest.approx(4.302653 / 3**0.5 / 10)
     samples = Samples([9.0, 10.0, 11.0] * 2, [0.0] * 6, 1, batches=[0, 0, 0, 1, 1, 1])
     assert half_width(samples) > 0.05  # two batches say too little about their mean: by samples
 

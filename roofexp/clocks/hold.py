@@ -227,8 +227,8 @@ def with_asked(clock: Clock | None, held: Held, nominal_hz: float | None) -> tup
         return (Clock(compute_hz=None, asked=held.asked) if held.asked else None), []
     if held.locked is None:
         return msgspec.structs.replace(clock, asked=held.asked), []
-    extra = {**clock.extra, "clocks_locked": "yes" if held.locked else "no"}
-    clock = msgspec.structs.replace(clock, asked=held.asked, extra=extra)
+    readings = msgspec.structs.replace(clock.readings, clocks_locked=held.locked)
+    clock = msgspec.structs.replace(clock, asked=held.asked, readings=readings)
     if not held.locked:
         return clock, [Flag(NOT_LOCKED, f"{held.asked} was asked for: {held.reason}")]
     return clock, _not_held(clock, held, nominal_hz)
@@ -239,8 +239,8 @@ def _not_held(clock: Clock, held: Held, nominal_hz: float | None) -> list[Flag]:
     asked_hz, kept_hz = _asked_hz(held.asked or ""), clock.compute_hz
     if asked_hz and kept_hz and abs(kept_hz / asked_hz - 1) > NEAR:
         return [Flag("clocks not held", f"{held.asked}, but the SMs ran at {kept_hz / 1e6:.0f} MHz")]
-    nvml_hz = clock.extra.get("nvml_sm_hz")
-    if held.asked == "base clock" and nominal_hz and isinstance(nvml_hz, float) and nvml_hz > 0.99 * nominal_hz:
+    nvml_hz = clock.readings.nvml_sm_hz
+    if held.asked == "base clock" and nominal_hz and nvml_hz and nvml_hz > 0.99 * nominal_hz:
         return [Flag("clocks not held", f"{held.asked}, but the SM clock stayed at its highest")]
     return []
 

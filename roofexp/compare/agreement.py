@@ -6,8 +6,6 @@ fraction, and on the same machine only.
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -16,6 +14,7 @@ import msgspec
 
 from roofexp.clocks import roofs_of
 from roofexp.placing.roofline import PlacingSettings, model_traffic, place
+from roofexp.records.files import table_bytes
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point
 from roofexp.text.console import WIDTH_WITHOUT_TERMINAL
@@ -192,11 +191,7 @@ def describe(point: Point) -> str:
 
 def table_csv(rows: Sequence[Row]) -> bytes:
     """reproduced.csv: one row per point."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, Row.__struct_fields__, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_cells(row) for row in rows)
-    return text.getvalue().encode()
+    return table_bytes((_cells(row) for row in rows), Row.__struct_fields__)
 
 
 def _cells(row: Row) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,7 +14,7 @@ from roofexp.compare.difference import CHANGED, DISTURBED, Difference, Settings,
 from roofexp.compare.matching import Pair, Side, key_of, match
 from roofexp.compare.significance import Estimate, repeatability
 from roofexp.errors import BadInputError
-from roofexp.records.files import write_atomically
+from roofexp.records.files import table_bytes, write_atomically
 from roofexp.records.point import Point
 from roofexp.text.numbers import engineering, percent
 
@@ -192,12 +190,7 @@ def json_bytes(comparison: Comparison) -> bytes:
 
 
 def csv_bytes(comparison: Comparison) -> bytes:
-    rows = [row_of(each) for each in comparison.differences]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return table_bytes(row_of(difference) for difference in comparison.differences)
 
 
 def row_of(each: Difference) -> dict[str, Any]:

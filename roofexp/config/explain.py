@@ -7,7 +7,8 @@ import difflib
 import re
 from typing import Any
 
-from roofexp.config.plain import explain, yaml_reason
+from roofexp.config.plain import explain
+from roofexp.config.yaml_file import yaml_reason
 from roofexp.errors import BadInputError
 from roofexp.text.console import explain_disk
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -48,20 +47,3 @@ def explain(error: BaseException) -> str:
     message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     key = getattr(error, "full_key", None)
     return f"{key}: {message}" if key and key not in message else message
-
-
-def yaml_reason(error: BaseException) -> str:
-    """What is wrong with a YAML file, and on which line."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    if problem and mark:
-        return f"line {mark.line + 1}: {problem}"
-    return explain(error)
-
-
-def read_yaml(file: Path) -> dict[str, Any]:
-    """A data file of this package, as plain dicts and lists."""
-    from omegaconf import OmegaConf
-
-    container = OmegaConf.to_container(OmegaConf.load(file))
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 
 import msgspec
@@ -15,6 +13,7 @@ from roofexp.diagnosis import diagnosed
 from roofexp.ncu.catalogue import is_counter
 from roofexp.ncu.launch import Launch, Metric
 from roofexp.placing.roofline import PLACING_FLAGS, PlacingSettings, place
+from roofexp.records.files import table_bytes
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Clock, Counted, CountedKernel, Flag, Point, Traffic
 from roofexp.text.numbers import engineering
@@ -76,15 +75,19 @@ def counted_point(point: Point, launches: list[Launch], asked: Iterable[str], ha
 
 def tidy_table(launches: list[Launch]) -> bytes:
     """counters.csv: one row per launch and metric, in SI units; a value that ncu did not have is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["launch", "kernel", "metric", "value", "unit"])
-    for number, launch in enumerate(launches):
-        for name, metric in launch.metrics.items():
-            if is_counter(name) or name.startswith("launch__") or name == _PASSES:
-                value = metric.text or ("" if metric.value is None else metric.value)
-                writer.writerow([number, launch.function, name, value, metric.unit])
-    return text.getvalue().encode()
+    rows = [
+        {
+            "launch": number,
+            "kernel": launch.function,
+            "metric": name,
+            "value": metric.text or metric.value,
+            "unit": metric.unit,
+        }
+        for number, launch in enumerate(launches)
+        for name, metric in launch.metrics.items()
+        if is_counter(name) or name.startswith("launch__") or name == _PASSES
+    ]
+    return table_bytes(rows, ["launch", "kernel", "metric", "value", "unit"])
 
 
 _PASSES = "profiler__replayer_passes"

@@ -7,6 +7,7 @@ import functools
 import msgspec
 
 from roofexp.config.paths import conf_folder
+from roofexp.config.yaml_file import read_mapping
 from roofexp.counters.counts import Counts
 from roofexp.counters.kernel_sums import Item
 from roofexp.placing.limits import (
@@ -296,10 +297,7 @@ def _above(placed: _Placed, peak_fraction: float | None, roofs: ReportRoofs) -> 
 @functools.cache
 def placing_settings() -> PlacingSettings:
     """The thresholds of conf/placing/default.yaml, which sweeps use as well."""
-    from omegaconf import OmegaConf
-
-    settings = OmegaConf.to_container(OmegaConf.load(conf_folder() / "placing" / "default.yaml"))
-    return msgspec.convert(settings, PlacingSettings)
+    return msgspec.convert(read_mapping(conf_folder() / "placing" / "default.yaml"), PlacingSettings)
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True):

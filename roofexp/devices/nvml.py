@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roofexp.records.clock_readings import IDLE, NOT_THROTTLING, REASONS
+from roofexp.records.clock_readings import IDLE, NOT_THROTTLING, REASONS, ClockReadings
 
 NEEDS_RIGHTS = "ask the administrator, or use clock=duty, which needs no rights"
 
@@ -168,14 +168,14 @@ class NvmlSampler:
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
-    def stop(self) -> Row:
+    def stop(self) -> ClockReadings:
         """The summary: means over the samples, counters' differences over the time between."""
         self._stop.set()
         if self._thread:
             self._thread.join()
         self.rows.append(self._row())
         seconds = self._now() - self._start_s
-        summary: Row = {"sampled_s": seconds}
+        summary: dict[str, Any] = {"sampled_s": seconds}
         for key in ("nvml_sm_hz", "nvml_memory_hz", "power_w", "temperature_c"):
             values = [value for row in self.rows if isinstance(value := row[key], float)]
             summary[key] = sum(values) / len(values) if values else None
@@ -186,7 +186,7 @@ class NvmlSampler:
         energy_j = self._nvml.energy_j()
         if seconds > 0.2 and energy_j is not None and self._energy_j is not None:  # the counter moves every 0.1 s or so
             summary["energy_j"] = energy_j - self._energy_j
-        return summary
+        return ClockReadings(**summary)
 
     def _sample(self) -> None:
         while True:

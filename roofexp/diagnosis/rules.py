@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from roofexp.config.yaml_file import read_yaml
 from roofexp.diagnosis.facts import vocabulary
 from roofexp.errors import BadInputError
 from roofexp.kernel.formula import ARITHMETIC
@@ -69,18 +70,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 @functools.cache
 def read_rules(file: str | None = None) -> Rules:
     """The program's own rules, or those of a file. Raises BadInputError with file, rule and what is allowed."""
-    import yaml
-
     path, where = (OWN, "rules.yaml") if file is None else (Path(file), file)
     try:
-        written = yaml.safe_load(path.read_text())
+        written = read_yaml(path, f"placing.rules={file}" if file else where)
         if not isinstance(written, dict) or not written.get("rules"):
             raise BadInputError(f"{where}: no rules in it; allowed: a list called rules, as in diagnosis/rules.yaml")
         rules = msgspec.convert(written, Rules)
-    except OSError as error:
-        raise BadInputError(f"placing.rules={file}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise BadInputError(f"{where}: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise BadInputError(f"{where}: {error}") from error
     for rule in rules.rules:

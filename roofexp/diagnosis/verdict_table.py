@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from roofexp.records.files import write_atomically
+from roofexp.records.files import write_table
 from roofexp.records.point import Point, evidence_text
 
 
@@ -108,11 +106,7 @@ def write_expectations(folder: Path, points: list[Point]) -> Path | None:
     rows = [expectation_row(point) for point in expecting(points)]
     if not rows:
         return None
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(folder / FILE, text.getvalue().encode())
+    write_table(folder / FILE, rows)
     return folder / FILE
 
 

@@ -131,7 +131,7 @@ def _of_soaks(
     from roofexp.figures.kinds.soak import draw_soak
     from roofexp.records.archive import read_sweep_points, read_tables
 
-    soaks = [p for p in read_sweep_points(sweep_folder) if p.clock is not None and p.clock.extra.get("soak_s")]
+    soaks = [p for p in read_sweep_points(sweep_folder) if p.clock is not None and p.clock.readings.soak_s]
     samples, clocks = (read_tables(sweep_folder, kind) for kind in ("samples", "clocks"))
     for point in soaks:
         rows = samples.get(point.job, []), clocks.get(point.job, [])

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from roofexp.compare.difference import Difference
-from roofexp.config.plain import yaml_reason
+from roofexp.config.yaml_file import read_yaml
 from roofexp.errors import BadInputError
 from roofexp.kernel.formula import ARITHMETIC, evaluate
 from roofexp.records.point import Point
@@ -163,15 +163,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_rules(file: Path, here: Path) -> list[Rule]:
     """Raises BadInputError naming the file, the rule and what is allowed. ``here``: where relative folders start."""
-    import yaml
-
     where = f"gate={file.relative_to(here) if file.is_relative_to(here) else file}"
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInputError(f"{where}: cannot be read ({error.strerror}); allowed: a YAML file of rules") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{where}: {yaml_reason(error)}") from error
+    content = read_yaml(file, where)
     if not isinstance(content, dict) or set(content) != {"rules"} or not isinstance(content["rules"], list):
         raise BadInputError(f"{where}: allowed: one key, rules, with a list; see python -m roofexp.gate --example")
     if not content["rules"]:

@@ -9,8 +9,9 @@ from typing import Any
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from roofexp.config.plain import explain, yaml_reason
+from roofexp.config.plain import explain
 from roofexp.config.schema import KernelConfig, PrecisionConfig
+from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel, build_kernel
 
@@ -58,8 +59,5 @@ def _load(name: str, folders: list[Path]) -> Any:
     for folder in folders:
         file = folder / f"{name}.yaml"
         if file.is_file():
-            try:
-                return OmegaConf.load(file)
-            except Exception as error:  # PyYAML's and OmegaConf's own kinds
-                raise BadInputError(f"{file}: {yaml_reason(error)}") from error
+            return OmegaConf.create(read_mapping(file))
     raise BadInputError(f"no {name}.yaml in: {', '.join(str(folder) for folder in folders)}")

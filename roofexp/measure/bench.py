@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +18,7 @@ from roofexp.measure.clock_summary import clock_facts
 from roofexp.measure.duty_cycle import pace_of
 from roofexp.measure.sampler import measure
 from roofexp.measure.soak import measure_soak
-from roofexp.records.clock_readings import has_pauses
+from roofexp.records.clock_readings import ClockReadings, has_pauses
 from roofexp.records.point import Check, Clock, Flag, Status, Timing
 from roofexp.records.samples import Samples, TimingSettings
 from roofexp.text.numbers import engineering
@@ -122,14 +122,14 @@ class Bench:
         period_s = float(request.clock.get("period_s") or 0.2) if pace_of(request.clock).duty else None
         clock, doubts = clock_facts(clock, rows, samples, request.cold, period_s)
         flags = flags + _quiet_flags(others, request.timing, device.kind) + _clock_flags(clock, request.timing) + doubts
-        extra: dict[str, float | str | None] = {**clock.extra, "host_others_share": others}
+        readings = msgspec.structs.replace(clock.readings, host_others_share=others)
         return Reply(
             status="ok",
             implementation=implementation,
             check=check,
             timing=timing,
             samples=samples,
-            clock=msgspec.structs.replace(clock, extra=extra),
+            clock=msgspec.structs.replace(clock, readings=readings),
             clock_rows=rows,
             flags=flags,
         )
@@ -176,31 +176,25 @@ def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
         change = clock.after_hz / clock.before_hz - 1
         if abs(change) > settings.drift:
             flags.append(Flag("clock moved", f"{change:+.1%} from before the timing to after it"))
-    return flags + throttle_flags(clock.extra)
+    return flags + throttle_flags(clock.readings)
 
 
-def throttle_flags(extra: Mapping[str, float | str | None]) -> list[Flag]:
+def throttle_flags(readings: ClockReadings) -> list[Flag]:
     """What the device's own accumulators say it lost to each cause while the samples were taken; where it has none,
     the share of the samples during which an event reason was seen. With pauses a power limit is no warning: it is what
     they are for, and what is renewed every 0.1 s tells no batch from a pause."""
-    passed_s, held_back, free_s = (
-        extra.get(name) for name in ("sampled_s", "samples_held_back", "unthrottled_median_s")
-    )
-    rest = f"; median of the other samples {engineering(free_s, 's')}" if isinstance(free_s, float) else ""
-    if not isinstance(passed_s, float) or passed_s <= 0:
-        passed_s = 0.0
-    lost = {
-        name.removeprefix("throttled_").removesuffix("_s").replace("_", " "): min(1.0, value / passed_s)
-        for name, value in extra.items()
-        if passed_s
-        and name.startswith("throttled_")
-        and isinstance(value, (int, float))
-        and not (name == "throttled_power_s" and has_pauses(extra))
+    free_s, held_back = readings.unthrottled_median_s, readings.samples_held_back
+    rest = f"; median of the other samples {engineering(free_s, 's')}" if free_s is not None else ""
+    lost_s = readings.lost_s() if readings.sampled_s else {}
+    if has_pauses(readings):
+        lost_s.pop("power", None)
+    shares = {
+        cause.replace("_", " "): min(1.0, seconds / (readings.sampled_s or 1.0)) for cause, seconds in lost_s.items()
     }
-    causes = [f"{cause} {share:.0%}" for cause, share in lost.items() if share > THROTTLED]
+    causes = [f"{cause} {share:.0%}" for cause, share in shares.items() if share > THROTTLED]
     if causes:
         return [Flag("throttled", f"clocks were held back for this share of the time: {', '.join(causes)}{rest}")]
-    if not lost and isinstance(held_back, float) and held_back > THROTTLED:
+    if not shares and held_back is not None and held_back > THROTTLED:
         return [Flag("throttled", f"clocks were held back in {held_back:.0%} of the samples{rest}")]
     return []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,8 +18,10 @@ from roofexp.records.clock_readings import (
     NVML,
     PAUSED,
     QUIET_REASONS,
+    ClockReadings,
     Row,
     at_of,
+    cause_of,
     has_pauses,
     number_of,
     renewed_every_s,
@@ -27,7 +30,7 @@ from roofexp.records.clock_readings import (
 from roofexp.records.point import Clock, Flag
 from roofexp.records.samples import Samples, median
 
-Facts = dict[str, float | str | None]
+Facts = dict[str, Any]
 
 ENERGY_S = 0.5  # the counter moves every 0.1 s or so: over less than this its steps are too coarse
 
@@ -46,19 +49,21 @@ def clock_facts(
     """The clock with what follows from rows and samples; of a soak, that of the part in which the rate had settled.
     ``period_s``: of a batch and its pause, where there are pauses."""
     passed_s, from_s = samples.passed_s, samples.settled_from_s
-    extra: Facts = {**clock.extra}
+    facts: Facts = {}
     if passed_s > 0:
-        extra |= {"timed_share": samples.timed_s / passed_s}
+        facts |= {"timed_share": samples.timed_s / passed_s}
     if period_s:
-        extra |= {"duty_held": samples.busy_s / passed_s if passed_s else None, "batch_slowing": batch_slowing(samples)}
+        facts |= {"duty_held": samples.busy_s / passed_s if passed_s else None, "batch_slowing": batch_slowing(samples)}
     if from_s is not None:
         clock = _settled(clock, rows, from_s)
-        extra |= {**clock.extra, "soak_s": passed_s, "settled_from_s": from_s}
-    if not has_pauses(extra):
-        extra |= held_back_facts(rows, samples)
-    extra |= energy_facts(rows, samples, cold, str(extra.get("energy_counter") or NVML), period_s)
-    facts, flags = throttle_agreement(rows, extra)
-    return msgspec.structs.replace(clock, extra=extra | facts), flags
+        facts |= {"soak_s": passed_s, "settled_from_s": from_s}
+    readings = msgspec.structs.replace(clock.readings, **facts)
+    facts = {} if has_pauses(readings) else held_back_facts(rows, samples)
+    facts |= energy_facts(rows, samples, cold, readings.energy_counter or NVML, period_s)
+    readings = msgspec.structs.replace(readings, **facts)
+    facts, flags = throttle_agreement(rows, readings)
+    readings = msgspec.structs.replace(readings, **facts)
+    return msgspec.structs.replace(clock, readings=readings), flags
 
 
 def _settled(clock: Clock, rows: Sequence[Row], from_s: float) -> Clock:
@@ -74,7 +79,7 @@ def _settled(clock: Clock, rows: Sequence[Row], from_s: float) -> Clock:
         clock,
         compute_hz=sum(laps) / len(laps) if laps else clock.compute_hz,
         source=f"{clock.source}, from {from_s:.1f} s on" if laps else clock.source,
-        extra={**clock.extra, **means},
+        readings=msgspec.structs.replace(clock.readings, **means),
     )
 
 
@@ -154,20 +159,20 @@ def _holds(known: list[tuple[float, str]], at_s: float) -> bool:
     return bool(set(near[1].split()) - QUIET_REASONS)
 
 
-def throttle_agreement(rows: Sequence[Row], extra: Facts) -> tuple[Facts, list[Flag]]:
+def throttle_agreement(rows: Sequence[Row], readings: ClockReadings) -> tuple[Facts, list[Flag]]:
     """The time held back as the samples beside the timing show it, next to what the device accumulated; a flag where
     the two are further apart than the steps explain in which both are renewed."""
     facts: Facts = {}
     apart: list[str] = []
     step_s = renewed_every_s(rows)
     for name, reason in HELD_BACK.items():
-        counted_s, sampled_s = extra.get(name), seconds_with(rows, reason)
-        if not isinstance(counted_s, float) or max(counted_s, sampled_s) <= 0:
+        counted_s, sampled_s = getattr(readings, name), seconds_with(rows, reason)
+        if counted_s is None or max(counted_s, sampled_s) <= 0:
             continue
-        cause = name.removeprefix("throttled_").removesuffix("_s")
+        cause = cause_of(name)
         facts[f"throttle_samples_{cause}_s"] = sampled_s
         difference = abs(counted_s - sampled_s) / max(counted_s, sampled_s)
         if abs(counted_s - sampled_s) > max(AGREE * max(counted_s, sampled_s), STEPS_APART * step_s):
             apart.append(f"{cause.replace('_', ' ')} {counted_s:.2f} s and {sampled_s:.2f} s ({difference:.0%} apart)")
     flags = [Flag("throttle time uncertain", f"accumulated by the device, seen in samples: {', '.join(apart)}")]
-    return facts, flags if apart and not has_pauses(extra) else []
+    return facts, flags if apart and not has_pauses(readings) else []

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from roofexp.config.paths import PACKAGE
-from roofexp.config.plain import read_yaml
+from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 
 NOT_FOUND = 127  # what a shell returns for a command that does not exist
@@ -83,7 +83,7 @@ def _explanation(message: _Message, line: str) -> Explanation:
 
 @functools.cache
 def _messages() -> list[_Message]:
-    return msgspec.convert(read_yaml(PACKAGE / "ncu/messages.yaml")["messages"], list[_Message])
+    return msgspec.convert(read_mapping(PACKAGE / "ncu/messages.yaml")["messages"], list[_Message])
 
 
 COMMANDS = ("ncu", "nv-nsight-cu-cli")

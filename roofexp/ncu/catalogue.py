@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.config.paths import PACKAGE
-from roofexp.config.plain import read_yaml
+from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 from roofexp.placing.limits import nearest_architecture
 
@@ -33,7 +33,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def catalogue() -> dict[str, Any]:
     """The whole catalogue; see the comments in catalogue.yaml."""
-    return read_yaml(PACKAGE / "ncu/catalogue.yaml")
+    return read_mapping(PACKAGE / "ncu/catalogue.yaml")
 
 
 def request(architecture: str, level: str = "basic", precision: str | None = None) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from roofexp.config.paths import PACKAGE
-from roofexp.config.plain import read_yaml
+from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 from roofexp.ncu.catalogue import is_counter, is_known
 from roofexp.ncu.table import Row
@@ -210,5 +210,5 @@ def tensor_name(label: str) -> str:
 
 @functools.cache
 def _labels() -> dict[tuple[str, str | None], str]:
-    entries = read_yaml(PACKAGE / "ncu/labels.yaml")["labels"]
+    entries = read_mapping(PACKAGE / "ncu/labels.yaml")["labels"]
     return {(entry["label"].lower(), entry.get("unit")): entry["metric"] for entry in entries}

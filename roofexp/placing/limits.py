@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from roofexp.config.paths import conf_folder
+from roofexp.config.yaml_file import read_yaml
 from roofexp.errors import BadInputError
 
 MIXES = ("read", "write", "copy", "triad")  # the access mixes that a DRAM roof must have been measured with
@@ -170,13 +171,7 @@ def _rates() -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-    from yaml import YAMLError
-
-    try:
-        container = OmegaConf.to_container(OmegaConf.load(file))
-    except (YAMLError, OSError) as error:
-        raise BadInputError(f"{file}: not a YAML file ({' '.join(str(error).split())})") from error
+    container = read_yaml(file)
     if not isinstance(container, dict):
         raise BadInputError(f"{file}: a mapping is needed; see conf/machine/h200.yaml")
     return {str(key): value for key, value in container.items()}

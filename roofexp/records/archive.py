@@ -13,7 +13,9 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.config.plain import plain
+from roofexp.config.yaml_file import read_yaml
 from roofexp.errors import BadInputError
+from roofexp.records.files import table_bytes
 from roofexp.records.machine import Machine
 from roofexp.records.point import Point, decode_point, read_point
 from roofexp.records.sweep_folder import read_machines, read_sweep, write_sweep
@@ -23,29 +25,17 @@ def stored_config(folder: Path) -> dict[str, Any]:
     """The configuration of the job in ``folder``, all interpolations resolved. Raises BadInputError."""
     from omegaconf import OmegaConf
 
-    return plain(OmegaConf.create(_read(folder / ".hydra/config.yaml")))
+    return plain(OmegaConf.create(read_yaml(folder / ".hydra/config.yaml")))
 
 
 def stored_config_folders(folder: Path) -> list[Path]:
     """Where that configuration was composed from, the user's folders first; empty where it is not known."""
     try:
-        runtime = _read(folder / ".hydra/hydra.yaml")["hydra"]["runtime"]
+        runtime = read_yaml(folder / ".hydra/hydra.yaml")["hydra"]["runtime"]
         sources = [source for source in runtime["config_sources"] if source["schema"] == "file"]
     except (BadInputError, KeyError, TypeError):
         return []
     return [Path(source["path"]) for source in sorted(sources, key=lambda source: bool(source["provider"] == "main"))]
-
-
-def _read(file: Path) -> Any:
-    """By the C parser where it is there: a sweep of a hundred points has a hundred of them."""
-    import yaml
-
-    try:
-        return yaml.load(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise BadInputError(f"{file}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise BadInputError(f"{file}: {str(error).splitlines()[0]}") from error
 
 
 Kind = Literal["samples", "clocks", "counters"]
@@ -216,12 +206,8 @@ def _without_places(words: list[str]) -> list[str]:
 def packed_rows(tables: dict[int, list[dict[str, str]]]) -> bytes:
     """The tables of all jobs as one, with a column ``job`` before theirs."""
     columns = list(dict.fromkeys(key for rows in tables.values() for row in rows for key in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, ["job", *columns], lineterminator="\n")
-    writer.writeheader()
-    for job in sorted(tables):
-        writer.writerows({"job": job, **row} for row in tables[job])
-    return _compressed(text.getvalue().encode())
+    rows = [{"job": job, **row} for job in sorted(tables) for row in tables[job]]
+    return _compressed(table_bytes(rows, ["job", *columns]))
 
 
 def _compressed(data: bytes) -> bytes:

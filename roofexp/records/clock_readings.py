@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+
+import msgspec
 
 from roofexp.records.samples import median
 
@@ -39,32 +40,77 @@ HELD_BACK = {
 
 QUIET_REASONS = {"none", *(name for bit, name in REASONS.items() if bit & NOT_THROTTLING)}
 
+
+class ClockReadings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was read beside the timed part, and what follows from it. None: not read here, never a guess."""
+
+    sampled_s: float | None = None  # over which the device's own meters were read
+    nvml_sm_hz: float | None = None  # what the driver says of the SM clock; the cycle counter stands in compute_hz
+    nvml_memory_hz: float | None = None
+    power_w: float | None = None  # the driver's figure, a mean over up to a second
+    temperature_c: float | None = None
+    event_reasons: str | None = None  # names seen, separated by spaces; "none"
+    clocks_locked: bool | None = None  # where a lock was asked for
+    # lost to each cause, as the device accumulates it, and as the samples of event reasons show it
+    throttled_power_s: float | None = None
+    throttled_sw_thermal_s: float | None = None
+    throttled_hw_thermal_s: float | None = None
+    throttled_power_brake_s: float | None = None
+    throttle_samples_power_s: float | None = None
+    throttle_samples_sw_thermal_s: float | None = None
+    throttle_samples_hw_thermal_s: float | None = None
+    throttle_samples_power_brake_s: float | None = None
+    samples_held_back: float | None = None  # share of the samples taken while something held the clocks back
+    unthrottled_median_s: float | None = None  # of the other samples
+    timed_share: float | None = None  # of the time that the launches filled
+    duty_held: float | None = None
+    batch_slowing: float | None = None  # how much longer launches take at the end of a batch
+    host_others_share: float | None = None  # of the machine that other programs took
+    energy_j: float | None = None
+    energy_counter: str | None = None
+    power_by_energy_w: float | None = None
+    energy_per_launch_j: float | None = None
+    energy_source: str | None = None
+    soak_s: float | None = None
+    settled_from_s: float | None = None
+
+    def known(self) -> dict[str, float | str | bool]:
+        """What was read, by name."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+    def lost_s(self) -> dict[str, float]:
+        """Time lost to each cause by the device's accumulators, by the cause's name; empty where there are none."""
+        return {cause_of(name): value for name in HELD_BACK if (value := getattr(self, name)) is not None}
+
+
+def cause_of(accumulator: str) -> str:
+    """``throttled_sw_thermal_s`` is ``sw_thermal``."""
+    return accumulator.removeprefix("throttled_").removesuffix("_s")
+
+
 PAUSED = 0.99  # share of the time without a pause from which on there were none
 
 
-def has_pauses(extra: Mapping[str, Any]) -> bool:
+def has_pauses(readings: ClockReadings) -> bool:
     """What a device accumulates and samples of a limit is renewed every tenth of a second, whether it worked or paused
     then: with pauses it says nothing about the launches. ``batch_slowing`` does."""
-    held = extra.get("duty_held")
-    return isinstance(held, float) and held < PAUSED
+    return readings.duty_held is not None and readings.duty_held < PAUSED
 
 
-def throttled_share(extra: Mapping[str, Any]) -> float | None:
+def throttled_share(readings: ClockReadings) -> float | None:
     """The largest share of the sampled time that was lost to one cause; None where the device does not count it, and
     with pauses."""
-    passed_s = extra.get("sampled_s")
-    lost = [value for name in HELD_BACK if isinstance(value := extra.get(name), (int, float))]
-    if not lost or not isinstance(passed_s, float) or passed_s <= 0 or has_pauses(extra):
+    lost_s = readings.lost_s()
+    if not lost_s or not readings.sampled_s or has_pauses(readings):
         return None
-    return min(1.0, max(lost) / passed_s)
+    return min(1.0, max(lost_s.values()) / readings.sampled_s)
 
 
-def mean_power_w(extra: Mapping[str, Any]) -> float | None:
+def mean_power_w(readings: ClockReadings) -> float | None:
     """By the energy counter; else NVML's own figure, which is a mean over up to a second, so not of a shorter time."""
-    counted_w, sampled_w, passed_s = (extra.get(name) for name in ("power_by_energy_w", "power_w", "sampled_s"))
-    if isinstance(counted_w, float):
-        return counted_w
-    return sampled_w if isinstance(sampled_w, float) and isinstance(passed_s, float) and passed_s >= 1.0 else None
+    if readings.power_by_energy_w is not None:
+        return readings.power_by_energy_w
+    return readings.power_w if (readings.sampled_s or 0.0) >= 1.0 else None
 
 
 def renewed_every_s(rows: Sequence[Row]) -> float:

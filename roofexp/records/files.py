@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +31,30 @@ def write_atomically(path: Path, data: bytes) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Any record as indented JSON, atomically."""
     write_atomically(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def table_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> bytes:
+    """Rows as CSV; ``columns``: those of all rows, in the order in which they first appear. None is an empty cell.
+
+    A text that a spreadsheet would take for a formula gets a quote before it.
+    """
+    rows = list(rows)
+    columns = list(dict.fromkeys(key for row in rows for key in row)) if columns is None else columns
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return text.getvalue().encode(errors="replace")
+
+
+def write_table(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+    """Rows as a CSV file, atomically."""
+    write_atomically(path, table_bytes(rows, columns))
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str) or not value:
+        return value
+    value = value.replace("\0", "")
+    starts_formula = value[0] in "=@\t\r" or (value[0] in "+-" and value[1:2].isalpha())
+    return f"'{value}" if starts_formula else value

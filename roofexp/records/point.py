@@ -1,7 +1,7 @@
 """The record of one point: frozen, versioned, written and read atomically. All units are SI.
 
 ``point.json`` in the point's folder is the truth; tables, figures and MLflow are made from it.
-Version history: 1, the first.
+Version history: 1, the first; 2, typed clock readings (``clock.readings``, in 1 a mapping ``clock.extra``).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.files import write_json
 from roofexp.text.numbers import engineering, plain
 
-VERSION = 1
+VERSION = 2
 
 Status = Literal["ok", "skipped", "failed"]
 
@@ -75,7 +76,7 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
     after_hz: float | None = None
     source: str = "unknown"
     asked: str | None = None  # what the clock mode asked for: "1200 MHz locked", "duty 0.4"; None: nothing
-    extra: dict[str, float | str | None] = {}  # what else was sampled beside the timing, unit in each name
+    readings: ClockReadings = ClockReadings()
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,8 +263,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def joules(self) -> float | None:
         """Energy of one launch, idle power included; None where the device does not count energy over the timing."""
-        energy = self.clock.extra.get("energy_per_launch_j") if self.clock else None
-        return energy if isinstance(energy, float) else None
+        return self.clock.readings.energy_per_launch_j if self.clock else None
 
     def intensity_at(self, level: str) -> float | None:
         """Useful FLOPs per counted byte of dram, l2, l1 or shared; None where the bytes are unknown or none."""
@@ -274,7 +274,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     def label(self) -> str:
         """Names the point in tables and figures: kernel, size, precision, and what was asked of the clock."""
         asked = f" {self.clock.asked}" if self.clock and self.clock.asked else ""
-        if self.clock and self.clock.extra.get("clocks_locked") == "no":
+        if self.clock and self.clock.readings.clocks_locked is False:
             asked += " (refused)"
         return f"{self.kernel} {self.size} {self.precision}{asked}"
 
@@ -295,9 +295,20 @@ def decode_point(data: bytes, where: str) -> Point:
         version = raw.get("version") if isinstance(raw, dict) else None
         if not isinstance(version, int) or version > VERSION:
             raise ValueError(f"version {version!r}; this program reads up to {VERSION}")
-        return msgspec.convert(raw, Point)
+        return msgspec.convert(_from_version_1(raw) if version == 1 else raw, Point)
     except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
         raise ValueError(f"{where} is not a point record ({error})") from error
+
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Readings stood in an untyped mapping, and whether the clocks were locked in it as a word."""
+    clock = raw.get("clock")
+    if not isinstance(clock, dict) or not isinstance(clock.get("extra"), dict):
+        return raw
+    readings = {key: value for key, value in clock["extra"].items() if value is not None}
+    if "clocks_locked" in readings:
+        readings["clocks_locked"] = readings["clocks_locked"] == "yes"
+    return {**raw, "clock": {**{key: value for key, value in clock.items() if key != "extra"}, "readings": readings}}
 
 
 def read_points(sweep: Path) -> list[Point]:

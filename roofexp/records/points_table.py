@@ -10,8 +10,8 @@ from typing import Any, get_args
 import msgspec
 
 from roofexp.errors import BadInputError
-from roofexp.records.clock_readings import mean_power_w, throttled_share
-from roofexp.records.files import write_atomically
+from roofexp.records.clock_readings import ClockReadings, mean_power_w, throttled_share
+from roofexp.records.files import write_table
 from roofexp.records.point import Bound, Clock, Counted, Flag, Placement, Point, Timing, Traffic, Work, evidence_text
 
 Row = dict[str, str]
@@ -61,9 +61,12 @@ def _point(row: Row, number: int) -> Point:
 
 def _clock(row: Row) -> Clock:
     names = ("nvml_sm_hz", "power_w", "energy_per_launch_j", "duty_held", "soak_s")
-    extra: dict[str, float | str | None] = {name: value for name in names if (value := _number(row, name)) is not None}
+    readings = msgspec.convert({name: _number(row, name) for name in names}, ClockReadings)
     return Clock(
-        compute_hz=_number(row, "compute_hz"), source="points.csv", asked=row.get("clock_asked") or None, extra=extra
+        compute_hz=_number(row, "compute_hz"),
+        source="points.csv",
+        asked=row.get("clock_asked") or None,
+        readings=readings,
     )
 
 
@@ -170,16 +173,7 @@ def _whole(row: Row, name: str) -> int | None:
 
 def write_points_table(folder: Path, points: list[Point]) -> None:
     """points.csv: one row per point, unit in every column name."""
-    import csv
-    import io
-
-    rows = [point_row(point) for point in points]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(folder / "points.csv", text.getvalue().encode())
+    write_table(folder / "points.csv", [point_row(point) for point in points])
 
 
 def point_row(point: Point) -> dict[str, Any]:
@@ -232,18 +226,18 @@ def point_row(point: Point) -> dict[str, Any]:
 def clock_columns(point: Point) -> dict[str, Any]:
     """What was asked of the clocks and what was held; power and energy where the device counts them."""
     clock, energy_j = point.clock, point.joules
-    extra = clock.extra if clock else {}
+    readings = clock.readings if clock else ClockReadings()
     return {
         "compute_hz": clock.compute_hz if clock else None,
-        "nvml_sm_hz": extra.get("nvml_sm_hz"),
+        "nvml_sm_hz": readings.nvml_sm_hz,
         "clock_asked": clock.asked if clock else None,
-        "clocks_locked": extra.get("clocks_locked"),
-        "duty_held": extra.get("duty_held"),
-        "throttled_share": throttled_share(extra),
-        "power_w": mean_power_w(extra),
+        "clocks_locked": {True: "yes", False: "no", None: None}[readings.clocks_locked],
+        "duty_held": readings.duty_held,
+        "throttled_share": throttled_share(readings),
+        "power_w": mean_power_w(readings),
         "energy_per_launch_j": energy_j,
         "flop_per_j": point.work.flops / energy_j if energy_j and point.work and point.work.flops else None,
-        "soak_s": extra.get("soak_s"),
+        "soak_s": readings.soak_s,
     }
 
 

@@ -17,6 +17,8 @@ import yaml
 
 from roofexp import __version__
 from roofexp.config.paths import PACKAGE
+from roofexp.config.yaml_file import read_yaml
+from roofexp.errors import BadInputError
 from roofexp.records.files import write_atomically, write_json
 from roofexp.records.machine import Machine, RoofSet
 
@@ -57,9 +59,9 @@ def read_sweep(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        sweep = yaml.safe_load(file.read_text())
-    except yaml.YAMLError as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
+        sweep = read_yaml(file)
+    except BadInputError as error:
+        raise ValueError(str(error)) from error
     if not isinstance(sweep, dict):
         raise ValueError(f"{file} is not a sweep's description")
     return sweep

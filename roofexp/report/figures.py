@@ -14,6 +14,7 @@ import msgspec
 
 from roofexp.config.paths import conf_folder
 from roofexp.config.schema import FiguresConfig
+from roofexp.config.yaml_file import read_mapping
 from roofexp.records.points_table import point_row
 from roofexp.records.sweep_folder import JUDGED_WITH
 from roofexp.report.contents import Contents, Link, Links
@@ -252,8 +253,4 @@ def _group(contents: Contents, name: str) -> dict[str, Any]:
     stored = (contents.config or {}).get(name)
     if isinstance(stored, dict):
         return stored
-    import yaml
-
-    default = yaml.safe_load((conf_folder() / name / f"{GROUPS[name]}.yaml").read_text())
-    assert isinstance(default, dict)
-    return default
+    return read_mapping(conf_folder() / name / f"{GROUPS[name]}.yaml")

@@ -248,7 +248,7 @@ def clock_table(contents: Contents) -> list[Clocks]:
 
 def _clocks(machine: str, mode: str, asked: str, points: list[Point]) -> Clocks:
     held = [p.clock.compute_hz for p in points if p.clock and p.clock.compute_hz]
-    nvml = _extra(points, "nvml_sm_hz")
+    nvml = _readings(points, "nvml_sm_hz")
     return Clocks(
         machine=machine,
         mode=mode,
@@ -259,9 +259,9 @@ def _clocks(machine: str, mode: str, asked: str, points: list[Point]) -> Clocks:
         nvml=_range(nvml, "Hz"),
         nvml_median_hz=median(nvml) if nvml else None,
         apart=_apart(points),
-        memory=_range(_extra(points, "nvml_memory_hz"), "Hz"),
-        power=_range((watts for p in points if p.clock and (watts := mean_power_w(p.clock.extra))), "W"),
-        temperature=_range(_extra(points, "temperature_c"), "°C"),
+        memory=_range(_readings(points, "nvml_memory_hz"), "Hz"),
+        power=_range((watts for p in points if p.clock and (watts := mean_power_w(p.clock.readings))), "W"),
+        temperature=_range(_readings(points, "temperature_c"), "°C"),
         reasons=_reasons(points),
         sources=", ".join(dict.fromkeys(p.clock.source for p in points if p.clock)),
     )
@@ -272,7 +272,7 @@ def _apart(points: list[Point]) -> str:
     shares = [
         said / point.clock.compute_hz - 1
         for point in points
-        if point.clock and point.clock.compute_hz and isinstance(said := point.clock.extra.get("nvml_sm_hz"), float)
+        if point.clock and point.clock.compute_hz and (said := point.clock.readings.nvml_sm_hz)
     ]
     if not shares:
         return ""
@@ -281,27 +281,23 @@ def _apart(points: list[Point]) -> str:
 
 
 def _reasons(points: list[Point]) -> str:
-    words = {str(p.clock.extra.get("event_reasons") or "") for p in points if p.clock}
+    words = {p.clock.readings.event_reasons or "" for p in points if p.clock}
     named = sorted({word for text in words for word in text.split()} - {"none"})
-    sampled = sum(_extra(points, "sampled_s"))
-    lost = {
-        name: sum(_extra(points, name))
-        for point in points
-        if point.clock
-        for name in point.clock.extra
-        if name.startswith("throttled_")
-    }
+    sampled = sum(_readings(points, "sampled_s"))
+    lost: dict[str, float] = {}
+    for point in points:
+        for cause, seconds in (point.clock.readings.lost_s() if point.clock else {}).items():
+            lost[cause] = lost.get(cause, 0.0) + seconds
     shares = [
-        f"{name[len('throttled_') : -len('_s')].replace('_', ' ')} {percent(seconds / sampled)} of the time"
-        for name, seconds in lost.items()
+        f"{cause.replace('_', ' ')} {percent(seconds / sampled)} of the time"
+        for cause, seconds in lost.items()
         if sampled and seconds / sampled > 0.001
     ]
     return ", ".join([*named, *shares]) or ("none" if any(words) else "")
 
 
-def _extra(points: list[Point], name: str) -> list[float]:
-    values = (point.clock.extra.get(name) for point in points if point.clock)
-    return [float(value) for value in values if isinstance(value, (int, float))]
+def _readings(points: list[Point], name: str) -> list[float]:
+    return [value for p in points if p.clock and (value := getattr(p.clock.readings, name)) is not None]
 
 
 def _range(values: Iterable[float], unit: str) -> str:

@@ -127,8 +127,8 @@ def _clock(point: Point) -> Iterator[Fact]:
     yield "read by", clock.source
     if clock.before_hz and clock.after_hz:
         yield "before, after", f"{engineering(clock.before_hz, 'Hz', 4)}, {engineering(clock.after_hz, 'Hz', 4)}"
-    for name, value in clock.extra.items():
-        if value is not None and name != "energy_per_launch_j":  # it stands beside the work
+    for name, value in clock.readings.known().items():
+        if name != "energy_per_launch_j":  # it stands beside the work
             yield quantity(name, value)
 
 

@@ -13,6 +13,7 @@ from roofexp.kernel.formula import evaluate_count
 from roofexp.kernel.load import load_kernel
 from roofexp.measure.bench import Reply, Request
 from roofexp.measure.steadiness import drift
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.machine import Machine, RoofKind, Sustained
 from roofexp.records.samples import TimingSettings
 
@@ -156,13 +157,12 @@ def sustained_settings(timing: TimingSettings, before_s: float) -> TimingSetting
 
 def _reading(kernel: Kernel, reply: Reply, load_s: float, settled: bool) -> Sustained:
     assert reply.timing
-    extra = reply.clock.extra if reply.clock else {}
-    power, reasons = extra.get("power_w"), extra.get("event_reasons")
+    readings = reply.clock.readings if reply.clock else ClockReadings()
     return Sustained(
         rate=kernel.work.flops / reply.timing.median_s,
         compute_hz=reply.clock.compute_hz if reply.clock else None,
-        power_w=power if isinstance(power, float) else None,
+        power_w=readings.power_w,
         seconds=load_s,
         settled=settled,
-        event_reasons=str(reasons) if reasons else None,
+        event_reasons=readings.event_reasons,
     )

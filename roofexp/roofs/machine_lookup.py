@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from roofexp.config.paths import conf_folder, kernel_roots
+from roofexp.config.yaml_file import read_mapping
 from roofexp.devices import parse_device
 from roofexp.errors import BadInputError
 from roofexp.records.machine import Machine, RoofSet
@@ -182,7 +183,7 @@ def default_timing(folders: Sequence[Path]) -> TimingSettings:
 def _loaded(file: Path) -> Any:
     from omegaconf import OmegaConf
 
-    return OmegaConf.load(file)
+    return OmegaConf.create(read_mapping(file))
 
 
 def _yaml(name: str, folders: Sequence[Path]) -> Any:

@@ -13,6 +13,7 @@ import msgspec
 
 from roofexp.config.paths import STAMP
 from roofexp.config.schema import FiguresConfig
+from roofexp.config.yaml_file import read_yaml
 from roofexp.diagnosis.verdict_table import write_expectations
 from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.archive import POINTS, is_packed, job_folders, read_configs
@@ -156,7 +157,7 @@ def stored_configuration(folder: Path) -> Any:
 
     if is_packed(folder):
         return next((OmegaConf.create(config) for config in read_configs(folder).values()), None)
-    return next((OmegaConf.load(file) for file in sorted(folder.glob("*/.hydra/config.yaml"))), None)
+    return next((OmegaConf.create(read_yaml(file)) for file in sorted(folder.glob("*/.hydra/config.yaml"))), None)
 
 
 def figure_settings(stored: Any) -> FiguresConfig:

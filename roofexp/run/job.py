@@ -25,7 +25,7 @@ from roofexp.kernel import Kernel
 from roofexp.kernel.load import kernel_of
 from roofexp.measure.bench import Progress, Reply, Request
 from roofexp.placing.roofline import PlacingSettings, least_time_s, model_traffic, place
-from roofexp.records.files import write_atomically
+from roofexp.records.files import write_atomically, write_table
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Clock, Point, Traffic, read_point, write_point
 from roofexp.records.samples import Samples, TimingSettings
@@ -243,7 +243,7 @@ def _keep(point: Point, reply: Reply | None, where: Place) -> None:
     if reply and reply.samples:
         write_atomically(where.folder / "samples.csv", samples_table(reply.samples))
     if reply and reply.clock_rows:
-        write_atomically(where.folder / "clocks.csv", _rows_table(reply.clock_rows))
+        write_table(where.folder / "clocks.csv", reply.clock_rows)
     if reply and reply.detail:
         write_atomically(where.folder / "error.txt", reply.detail.encode())
     write_point(where.folder, point)
@@ -267,13 +267,6 @@ def samples_table(samples: Samples) -> bytes:
     lines = ["sample,at_s,time_s,launches"]
     for index, (at_s, time_s, launches) in enumerate(samples.each):
         lines.append(f"{index},{at_s:.9f},{time_s:.12g},{launches}")
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _rows_table(rows: list[dict[str, Any]]) -> bytes:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [",".join(columns)]
-    lines += [",".join("" if row.get(c) is None else str(row[c]) for c in columns) for row in rows]
     return ("\n".join(lines) + "\n").encode()
 
 

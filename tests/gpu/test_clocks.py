@@ -38,7 +38,7 @@ def told(reply: Reply) -> str:
     assert clock
     facts = ("duty_held", "timed_share", "nvml_sm_hz", "power_by_energy_w", "power_w", "energy_per_launch_j")
     return f"true {(clock.compute_hz or 0) / 1e6:.0f} MHz  " + "  ".join(
-        f"{name} {clock.extra.get(name)}" for name in facts
+        f"{name} {getattr(clock.readings, name)}" for name in facts
     )
 
 
@@ -49,15 +49,15 @@ def test_pauses_move_the_clock_of_a_power_limited_gpu(bench: Bench) -> None:
         assert reply.clock
         assert reply.timing
         print(f"duty {duty}: {reply.timing.median_s * 1e6:.1f} us  {told(reply)}")
-        print({key: reply.clock.extra.get(key) for key in SHOWN}, reply.flags)
-        assert reply.clock.extra["duty_held"] == pytest.approx(duty, abs=0.03)
-        share = reply.clock.extra["timed_share"]
+        print({key: getattr(reply.clock.readings, key) for key in SHOWN}, reply.flags)
+        assert reply.clock.readings.duty_held == pytest.approx(duty, abs=0.03)
+        share = reply.clock.readings.timed_share
         assert isinstance(share, float)
         assert share > 0.8 * duty  # what the host does between two samples is small beside them
         if duty < 1:  # the driver's state is renewed too seldom to tell batches from pauses
             assert not {"throttled", "throttle time uncertain"} & {flag.name for flag in reply.flags}
         rates.append(1 / reply.timing.median_s)
-        power_w = reply.clock.extra.get("power_by_energy_w")
+        power_w = reply.clock.readings.power_by_energy_w
         powers.append(power_w if isinstance(power_w, float) else 0.0)
     assert rates[0] >= 0.99 * rates[1]  # a GPU that is not power-limited shows no difference
     if all(powers):
@@ -70,13 +70,16 @@ def test_a_soak_shows_the_clock_of_every_quarter_second(bench: Bench) -> None:
     assert reply.samples
     laps = [row for row in reply.clock_rows if row.get("compute_hz")]
     print(f"soak: settled from {reply.samples.settled_from_s} s  {told(reply)}")
-    print({key: value for key, value in reply.clock.extra.items() if "thrott" in key or "held" in key}, reply.flags)
+    print(
+        {key: value for key, value in reply.clock.readings.known().items() if "thrott" in key or "held" in key},
+        reply.flags,
+    )
     print("first row", reply.clock_rows[0])
     assert len(laps) == pytest.approx(20, abs=3)
     assert [row["at_s"] for row in reply.clock_rows] == sorted(row["at_s"] for row in reply.clock_rows)  # type: ignore[type-var]
     assert reply.samples.at_s[-1] == pytest.approx(5.5, abs=0.2)
     assert 0.01 <= reply.samples.time_s[-1] * reply.samples.launches_per_sample <= 0.06
-    share = reply.clock.extra["timed_share"]
+    share = reply.clock.readings.timed_share
     assert isinstance(share, float)
     assert reply.timing
     assert "queued ahead" in reply.timing.method

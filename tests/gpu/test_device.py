@@ -60,7 +60,7 @@ def test_the_clock_is_read_and_nvml_stands_beside_it(bench: Bench) -> None:
     assert reply.clock.compute_hz
     machine = bench.device.machine()
     assert 3e8 < reply.clock.compute_hz < 1.05 * (machine.nominal_hz or 4e9)
-    assert reply.clock.extra["nvml_sm_hz"]
+    assert reply.clock.readings.nvml_sm_hz
     assert len(reply.clock_rows) >= 2  # at the start and at the end, however short it is
 
 

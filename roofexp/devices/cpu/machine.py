@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from roofexp.config.paths import PACKAGE
+from roofexp.config.yaml_file import read_yaml
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.machine import Machine
 from roofexp.records.point import Clock
 
@@ -118,10 +120,7 @@ def _processor() -> dict[str, Any]:
 
 
 def _rates(info: dict[str, Any]) -> dict[str, Any] | None:
-    import yaml
-
-    table = yaml.safe_load((PACKAGE / "devices/cpu/rates.yaml").read_text())
-    for row in table:
+    for row in read_yaml(PACKAGE / "devices/cpu/rates.yaml"):
         if (row["vendor"], row["family"]) == (info["vendor"], info["family"]):
             low, high = row["models"]
             if low <= (info["model"] if info["model"] is not None else -1) <= high:
@@ -298,7 +297,7 @@ class CpuClockWatch:
             return Clock(
                 compute_hz=None,
                 source=f"unknown: no chain of known latency for {platform.machine()}",
-                extra=self._energy(),
+                readings=self._energy(),
             )
         before_hz, after_hz = self._before[0], after[0]
         source = ONE_CORE if ONE_CORE in (self._before[1], after[1]) else ALL_CORES
@@ -307,7 +306,7 @@ class CpuClockWatch:
             before_hz=before_hz,
             after_hz=after_hz,
             source=source,
-            extra=self._energy(),
+            readings=self._energy(),
         )
 
     def rows(self) -> list[Row]:
@@ -321,11 +320,11 @@ class CpuClockWatch:
             row["energy_j"] = round(joules, 6)
         return row
 
-    def _energy(self) -> Row:
+    def _energy(self) -> ClockReadings:
         first, last = self._rows[0].get("energy_j"), self._rows[-1].get("energy_j")
         if not isinstance(first, float) or not isinstance(last, float):
-            return {}
-        return {"energy_counter": RAPL, "energy_j": last - first}
+            return ClockReadings()
+        return ClockReadings(energy_counter=RAPL, energy_j=last - first)
 
     def read(self) -> tuple[float, str] | None:
         """Hz, and how it was read; None on an architecture without a chain of known latency."""

@@ -7,11 +7,13 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from roofexp.devices.cuda.stopwatch import CudaStopwatch
 from roofexp.devices.nvml import Nvml, NvmlSampler
 from roofexp.errors import FailedError
 from roofexp.placing.limits import architecture_rates
-from roofexp.records.clock_readings import NVML
+from roofexp.records.clock_readings import NVML, ClockReadings
 from roofexp.records.machine import Machine
 from roofexp.records.point import Clock
 
@@ -160,11 +162,12 @@ class CudaClockWatch:
             self._sampler.take(compute_hz=self._stopwatch.lap_hz())
 
     def stop(self) -> Clock:
-        extra = self._sampler.stop() if self._sampler else {}
-        extra |= {"energy_counter": NVML} if "energy_j" in extra else {}
+        readings = self._sampler.stop() if self._sampler else ClockReadings()
+        if readings.energy_j is not None:
+            readings = msgspec.structs.replace(readings, energy_counter=NVML)
         clock_hz = self._stopwatch.clock_hz()
         source = "cycle counter of every SM over the timed parts" if clock_hz else "unknown: no SM was met twice"
-        return Clock(compute_hz=clock_hz, source=source, extra=extra)
+        return Clock(compute_hz=clock_hz, source=source, readings=readings)
 
     def rows(self) -> list[dict[str, float | str | None]]:
         return sorted(self._sampler.rows, key=lambda row: float(row["at_s"] or 0)) if self._sampler else []

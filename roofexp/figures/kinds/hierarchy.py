@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofexp.config.paths import conf_folder
 from roofexp.config.schema import FiguresConfig
+from roofexp.config.yaml_file import read_mapping
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import COUNTED_LEVELS, Labels, highest, hover, precisions, prepared, with_flops
 from roofexp.figures.canvas.labels import Ground
@@ -95,10 +96,8 @@ def tile_marks(frame: DataFrame) -> list[TileMarks]:
 
 
 def _itemsize(precision: str) -> int | None:
-    import yaml
-
     file = conf_folder() / "precision" / f"{precision}.yaml"
-    return int(yaml.safe_load(file.read_text())["itemsize"]) if file.is_file() else None
+    return int(read_mapping(file)["itemsize"]) if file.is_file() else None
 
 
 SHAPES = {"dram": "o", "l2": "s", "l1": "^", "shared": "D"}

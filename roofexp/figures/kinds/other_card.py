@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from roofexp.placing.limits import MachineLimits
 from roofexp.placing.other_card import AtBest, place_elsewhere, roofs_of_card, short_name
-from roofexp.records.files import write_atomically
+from roofexp.records.files import table_bytes, write_atomically
 from roofexp.records.point import Point
 
 
@@ -26,12 +24,7 @@ def write_elsewhere(folder: Path, points: Sequence[Point], card: MachineLimits, 
 
 def table_of(placed: Sequence[AtBest]) -> bytes:
     """One row for each point, unit in every column name; what is unknown is empty."""
-    text = io.StringIO()
-    rows = [_row(one) for one in placed]
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return table_bytes(_row(one) for one in placed)
 
 
 def _row(one: AtBest) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofexp.config.paths import conf_folder
 from roofexp.config.schema import FiguresConfig
+from roofexp.config.yaml_file import read_mapping
 from roofexp.counters.report_placing import Placed, Placing
 from roofexp.errors import BadInputError
 from roofexp.figures.canvas import limits, marks, style, words
@@ -275,4 +276,4 @@ def _settings() -> Any:
     from roofexp.config.schema import FiguresConfig
 
     file = conf_folder() / "figures" / "screen.yaml"
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), OmegaConf.load(file)))
+    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), read_mapping(file)))

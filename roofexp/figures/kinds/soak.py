@@ -62,7 +62,7 @@ def draw_soak(
     settings: FiguresConfig,
 ) -> Drawing | None:
     """The soak of one point; None for a point that was none. ``samples`` and ``clocks``: the rows of its own files."""
-    if point.clock is None or point.timing is None or not point.clock.extra.get("soak_s"):
+    if point.clock is None or point.timing is None or not point.clock.readings.soak_s:
         return None
     course = course_of(point, samples, clocks, roofs)
     if course is None or not course.known(course.rate):
@@ -151,7 +151,7 @@ def _draw_strip(axes: Axes, strip: Strip, point: Point, course: Course, font: fl
         _write_end(axes, point, course, scale, font)
     if strip.mark:
         _draw_mark(axes, strip.mark[0] / scale, strip.mark[1], font)
-    settled = point.clock.extra.get("settled_from_s") if point.clock else None
+    settled = point.clock.readings.settled_from_s if point.clock else None
     if isinstance(settled, float):
         word = "last third" if is_unsettled(point) else "settled"
         _draw_settled(axes, settled, font, word if strip.high else "")

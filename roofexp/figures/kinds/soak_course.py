@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofexp.figures.canvas import style
 from roofexp.placing.roofline import attainable
-from roofexp.records.clock_readings import HELD_BACK, QUIET_REASONS, seconds_with
+from roofexp.records.clock_readings import HELD_BACK, QUIET_REASONS, ClockReadings, cause_of, seconds_with
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point
 from roofexp.records.samples import LAP_S, window_s, windows
@@ -198,8 +198,8 @@ def under(point: Point, machine: Machine | None) -> str:
     asked = clock.asked or point.clock_mode
     when = "in the last third" if is_unsettled(point) else "once settled"
     held = f"clock held {when} {engineering(clock.compute_hz, 'Hz')}" if clock.compute_hz else "clock held unknown"
-    soak_s = clock.extra.get("soak_s")
-    seconds = f"{plain(float(soak_s), 3)} s from an idle start" if isinstance(soak_s, (int, float)) else ""
+    soak_s = clock.readings.soak_s
+    seconds = f"{plain(soak_s, 3)} s from an idle start" if soak_s else ""
     name = machine.name if machine else point.machine_id or "unknown machine"
     return " · ".join(
         part for part in (name, point.precision, f"{held} ({asked})", f"{point.cache_state} caches", seconds) if part
@@ -207,35 +207,35 @@ def under(point: Point, machine: Machine | None) -> str:
 
 
 def notes(point: Point, course: Course, roofs: RoofSet | None) -> list[str]:
-    extra = point.clock.extra if point.clock else {}
+    readings = point.clock.readings if point.clock else ClockReadings()
     assert point.timing
-    settled = extra.get("settled_from_s")
+    settled = readings.settled_from_s
     said = []
     steps = f"in steps of {plain(2 * course.table['at_s'].iloc[0])} s as drawn"
     if is_unsettled(point):
         said.append(f"The rate never settled: the record has the median rate of the last third, {steps}.")
-    elif isinstance(settled, float):
+    elif settled is not None:
         said.append(f"Settled from {settled:.1f} s on (dotted): the record has the median rate of this part, {steps}.")
     if course.known("attainable_per_s") and roofs:
         measured = f"measured on {roofs.measured[:10]}" if roofs.measured else "computed"
         said.append(f"Roof: {measured}, redrawn at the clock of each moment.")
     else:
         said.append("No roofs were measured for this point.")
-    said += [_agreement(extra, name, reason) for name, reason in HELD_BACK.items()]
+    said += [_agreement(readings, name, reason) for name, reason in HELD_BACK.items()]
     if point.joules and point.work:
         per = engineering(point.work.flops / point.joules, "FLOP/J") if point.work.flops else ""
         per = per or f"{engineering(point.joules, 'J')} per launch"
-        said.append(f"Energy once settled: {per} ({extra.get('energy_source')}).")
-    share = extra.get("timed_share")
-    if isinstance(share, float) and share < 0.98:
+        said.append(f"Energy once settled: {per} ({readings.energy_source}).")
+    share = readings.timed_share
+    if share is not None and share < 0.98:
         said.append(f"In the launches themselves for {percent(share)} of the time.")
     return said
 
 
-def _agreement(extra: dict[str, float | str | None], name: str, reason: str) -> str:
-    cause = name.removeprefix("throttled_").removesuffix("_s")
-    counted_s, sampled_s = extra.get(name), extra.get(f"throttle_samples_{cause}_s")
-    if not isinstance(counted_s, float) or not isinstance(sampled_s, float):
+def _agreement(readings: ClockReadings, name: str, reason: str) -> str:
+    counted_s = getattr(readings, name)
+    sampled_s = getattr(readings, f"throttle_samples_{cause_of(name)}_s")
+    if counted_s is None or sampled_s is None:
         return ""
     apart = abs(counted_s - sampled_s) / max(counted_s, sampled_s)
     return (
