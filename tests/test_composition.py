@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra import initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
@@ -15,8 +16,10 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import ValidationError
 
+from roofexp.config.cases import register_cases
 from roofexp.config.composition import SharingLoader, share_compositions
 from roofexp.config.schema import register
+from roofexp.errors import BadInputError
 from tests.kernel_cases import CONF
 
 Loaders = tuple[ConfigLoaderImpl, SharingLoader]
@@ -116,9 +119,9 @@ def test_the_users_folders_and_files_count(loaders: Loaders, tmp_path: Path) -> 
 
 
 def test_launchers_are_sent_no_compositions(loaders: Loaders) -> None:
-    compose(loaders[1], ["kernel=vadd", "size=3"])
+    compose(loaders[1], ["kernel=saxpy", "size=3"])
     sent = pickle.dumps(loaders[1])
-    assert b"vadd" not in sent
+    assert b"saxpy" not in sent
     assert compose(pickle.loads(sent), ["size=3"]) == compose(loaders[0], ["size=3"])
 
 
@@ -127,3 +130,35 @@ def test_a_loader_that_is_not_hydras_stays(loaders: Loaders) -> None:
     hydra = GlobalHydra.instance().hydra
     assert hydra is not None
     assert hydra.config_loader is loaders[1]
+
+
+CASES = yaml.safe_load((CONF / "cases.yaml").read_text())
+
+
+def test_a_case_is_its_row_of_the_table(loaders: Loaders) -> None:
+    config = loaders[1].load_configuration("config", ["case=gemm_tile_16"], RunMode.RUN)
+    assert (config.kernel.name, config.precision.name.name, config.size) == ("gemm_tiled", "fp32", 2048)
+    assert config.kernel.params.tile == 16
+    hot = loaders[1].load_configuration("config", ["case=read_hot", "size=8"], RunMode.RUN)
+    assert (hot.kernel.name, hot.cache.state.name, hot.size) == ("read", "hot", 8)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("gemm")])
+def test_the_name_of_a_product_says_which_kernel_makes_it(name: str) -> None:
+    kernel = {"gemm_tile": "gemm_tiled"}.get(name.rpartition("_")[0], CASES[name]["kernel"])
+    assert CASES[name]["kernel"] == kernel
+    assert name.startswith(kernel.removesuffix("d"))
+    others = {case["kernel"] for case in CASES.values() if case["kernel"].startswith(f"{kernel}_")}
+    assert not any(name.startswith(f"{other}_") for other in others)
+
+
+def test_a_row_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cases.yaml").write_text("mine: {kernel: gemm, sise: 8}\n")
+    with pytest.raises(BadInputError, match=r"cases.yaml: mine: .*keys: kernel, precision, cache, size, shape, params"):
+        register_cases(tmp_path / "cases.yaml")
+
+
+def test_options_by_pattern_are_the_files_of_the_group() -> None:
+    config = OmegaConf.create({"faults": "${options:kernel,faults/*}", "products": "${options:kernel,gemm_t*}"})
+    assert config.faults.split(",") == sorted(f"faults/{file.stem}" for file in (CONF / "kernel/faults").glob("*.yaml"))
+    assert config.products == "gemm_tiled,gemm_torch"

@@ -22,16 +22,20 @@ from roofexp.run.session import Session
 from tests.kernel_cases import CONF, kernel_yaml, precision_config
 
 FILES = {file.stem: file for file in sorted((CONF / "experiment").glob("*.yaml"))}
-GROUPS = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
+GROUPS = {"case", *(folder.name for folder in CONF.iterdir() if folder.is_dir())}
 GPU_ONLY = {"faults", "soak_gemm", "soak_gemv"}
-PICKED = ("case", "kernel")  # groups of many files: put together here, as Hydra does it in a fraction of a second each
+PICKED = (
+    "case",
+    "kernel",
+)  # groups of many options: put together here, much faster than by Hydra
 SMALL, LARGE_BYTES = 64, 10_000_000
 Settings = dict[str, Any]
 
 
 @functools.cache
 def swept(name: str) -> dict[str, list[str]]:
-    params = yaml.safe_load(FILES[name].read_text())["hydra"]["sweeper"]["params"]
+    register()  # the resolver of patterns
+    params = OmegaConf.load(FILES[name]).hydra.sweeper.params
     return {key: [text.strip() for text in str(values).split(",")] for key, values in params.items()}
 
 
@@ -76,16 +80,16 @@ def with_values(config: DictConfig, values: dict[str, str]) -> DictConfig:
 
 
 def take_case(config: DictConfig, name: str) -> None:
-    """A file of conf/case: the files that it overrides, then its own values."""
-    case = yaml.safe_load((CONF / "case" / f"{name}.yaml").read_text())
-    for choice in case.pop("defaults"):
-        ((group, option),) = choice.items()
-        if group == "override /kernel":
-            take_kernel(config, option)
-        else:
-            folder = group.removeprefix("override /")
-            config[folder] = OmegaConf.merge(config[folder], OmegaConf.load(CONF / folder / f"{option}.yaml"))
-    config.merge_with(case)
+    """A row of conf/cases.yaml: the files that it names, then its own values."""
+    row = yaml.safe_load((CONF / "cases.yaml").read_text())[name]
+    take_kernel(config, row["kernel"])
+    for folder in ("precision", "cache"):
+        if folder in row:
+            config[folder] = OmegaConf.merge(config[folder], OmegaConf.load(CONF / folder / f"{row[folder]}.yaml"))
+    if "size" in row:
+        config.size = row["size"]
+    for key in ("shape", "params"):
+        config.kernel[key].update(row.get(key, {}))
 
 
 def take_kernel(config: DictConfig, name: str) -> None:

@@ -15,10 +15,11 @@ def test_help_lists_every_group_and_the_users_own(program, tmp_path: Path) -> No
     done = program("--help", "--config-dir", "mine", bare=True)
     assert done.returncode == 0
     listed = {line.split(":")[0].strip(): line for line in done.stdout.splitlines() if ":" in line}
-    for group in ("kernel", "precision", "timing", "cache", "experiment", "kernel/roofs"):
+    for group in ("kernel", "precision", "timing", "cache", "experiment", "kernel/roofs", "case"):
         assert group in listed
     assert "my_own" in listed["kernel"]
     assert "saxpy" in listed["kernel"]
+    assert "gemm_torch_bf16_8192" in listed["case"]
 
 
 def test_help_needs_no_library(program) -> None:

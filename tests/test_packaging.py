@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
+from roofexp.commands.run import main
 from tests.conftest import QUICK, ROOT
 
 FOLDERS = {"roofexp": "roofexp", "conf": "roofexp/conf", "kernels": "roofexp/kernels"}
@@ -18,7 +20,6 @@ FOLDERS = {"roofexp": "roofexp", "conf": "roofexp/conf", "kernels": "roofexp/ker
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], cwd=ROOT, check=True,
@@ -37,6 +38,14 @@ def test_every_file_is_in_the_wheel(wheel: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert held == expected
     assert {"roofexp/conf/config.yaml", "roofexp/kernels/common.cuh", "roofexp/placing/limits.yaml"} <= held
+
+
+def test_the_console_script_is_there(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        lines = archive.read(name).decode().splitlines()
+    scripts = dict(line.split(" = ") for line in lines if " = " in line)
+    assert EntryPoint("roofexp", scripts["roofexp"], "console_scripts").load() is main
 
 
 def test_a_sweep_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path, cache_folder: Path) -> None:

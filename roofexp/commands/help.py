@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+from roofexp.config.yaml_file import read_mapping
+
 USAGE = """roofexp measures kernels against the roofs of this machine.
 
   python -m roofexp                                      one point: gemm at its default size
@@ -36,6 +38,8 @@ def help_text(folders: list[Path]) -> str:
             group = file.parent.relative_to(folder).as_posix()
             if group not in NOT_CHOSEN:
                 groups.setdefault(group, set()).add(file.stem)
+        if (folder / "cases.yaml").is_file():
+            groups.setdefault("case", set()).update(read_mapping(folder / "cases.yaml"))
     lines = [f"  {group}: {', '.join(sorted(options))}" for group, options in sorted(groups.items())]
     return "\n".join([USAGE, *lines, CLOSING])
 

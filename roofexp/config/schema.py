@@ -12,6 +12,9 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
+from roofexp.config.cases import register_cases, register_options
+from roofexp.config.paths import conf_folder
+
 # Python's own enum members are spelt as users write them, so that Hydra's error lists what may be typed.
 
 
@@ -263,5 +266,8 @@ class Config:
 
 
 def register() -> None:
-    """Makes the types known to Hydra under the name that the defaults list uses."""
+    """Makes known to Hydra: the types, under the name that the defaults list uses, and what one table or one pattern
+    stands for."""
+    register_cases(conf_folder() / "cases.yaml")
+    register_options()
     ConfigStore.instance().store(name="schema", node=Config)
