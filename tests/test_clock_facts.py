@@ -113,8 +113,8 @@ def test_accumulated_and_sampled_throttle_time_are_compared() -> None:
     _, (flag,) = throttle_agreement(rows, ClockReadings(throttled_power_s=1.5))
     assert flag.name == "throttle time uncertain"
     assert "1.50 s and 2.01 s (25% apart)" in flag.message
-    assert throttled_share({"sampled_s": 4.0, "throttled_power_s": 1.0, "throttled_hw_thermal_s": 2.0}) == 0.5
-    assert throttled_share({"sampled_s": 4.0}) is None
+    assert throttled_share(ClockReadings(sampled_s=4.0, throttled_power_s=1.0, throttled_hw_thermal_s=2.0)) == 0.5
+    assert throttled_share(ClockReadings(sampled_s=4.0)) is None
 
 
 def stepped(seconds: float, capped_from_s: float, counted: float = 1.0, step_s: float = 0.1) -> list[dict[str, Any]]:

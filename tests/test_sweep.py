@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
-from roofexp.config.paths import STAMP
-from roofexp.run.finish import outlast_the_second
+from roofexp.errors import BadInputError
+from roofexp.run.claim import claim_folder
 from tests.conftest import QUICK, ROOT, python_path
 
 
@@ -204,14 +205,33 @@ def test_no_gpu_is_said_and_a_gpu_that_was_named_is_not_replaced(program, tmp_pa
     assert "device: " in auto.stdout
 
 
-def test_a_sweep_lasts_past_the_second_that_its_folder_is_named_after(tmp_path: Path) -> None:
-    name = time.strftime(STAMP)
-    outlast_the_second(tmp_path / name)
-    assert time.strftime(STAMP) != name
-    assert f"${{now:{STAMP}}}" in (ROOT / "conf" / "config.yaml").read_text()
-    start = time.monotonic()
-    outlast_the_second(tmp_path / "mine")
-    assert time.monotonic() - start < 0.5
+def test_sweeps_that_start_in_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "gemm" / "2026-12-01_10-00-00"
+    with ThreadPoolExecutor(8) as pool:
+        claims = list(pool.map(lambda _: claim_folder(folder, None), range(8)))
+    names = sorted(claimed.name for claimed, _ in claims)
+    assert len(set(names)) == 8
+    assert names[0] == folder.name
+    assert all(lock.is_locked for _, lock in claims)
+
+
+def test_a_folder_that_is_worked_in_is_not_resumed(tmp_path: Path) -> None:
+    folder, lock = claim_folder(tmp_path / "2026-12-01_10-00-00", None)
+    with pytest.raises(BadInputError, match="another process is measuring this sweep"):
+        claim_folder(folder, folder.resolve())
+    lock.release()
+    assert claim_folder(folder, folder.resolve())[0] == folder
+
+
+def test_a_folder_that_the_user_names_may_hold_other_things_but_no_sweep(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("kept")
+    claimed, lock = claim_folder(tmp_path / "mine", None)
+    assert claimed == tmp_path / "mine"
+    lock.release()
+    (claimed / "sweep.yaml").write_text("sweep_id: a")
+    with pytest.raises(BadInputError, match="already contains a sweep; continue it with resume="):
+        claim_folder(tmp_path / "mine", None)
 
 
 def test_more_cores_than_there_are_are_skipped(program, sweep_folder) -> None:
@@ -256,7 +276,7 @@ def test_a_full_disk_keeps_what_was_measured(program, sweep_folder, tmp_path: Pa
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert re.search(rf"{folder.relative_to(tmp_path)}/{len(kept)}/\w+\.\w+: No space left on device", done.stderr)
-    assert f"stopped: {len(kept)} points are kept; go on with resume={folder.relative_to(tmp_path)}" in done.stderr
+    assert f"stopped: {len(kept)} points are kept; continue with resume={folder.relative_to(tmp_path)}" in done.stderr
     assert 0 < len(kept) < 8
     done = program(f"resume={folder.relative_to(tmp_path)}", bare=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from roofexp.counters.counting import Wish
+from roofexp.counters.counting import CountRequest
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.ncu.catalogue import LEVELS
-from roofexp.records.archive import is_packed
-from roofexp.records.point import Point, read_points
+from roofexp.records.archive import is_packed, read_sweep_points
+from roofexp.records.point import Point
 from roofexp.run.summary import counting_lines
 
 
@@ -53,12 +53,12 @@ def _count(options: argparse.Namespace) -> int:
     folder: Path = options.folder
     if is_packed(folder):
         raise BadInputError(f"{folder} is published; allowed: the folder that was measured")
-    if not read_points(folder):
+    if not read_sweep_points(folder):
         raise BadInputError(f"{folder}: no points; allowed: the folder of one sweep, e.g. outputs/gemm/<date_time>")
     find_ncu(options.ncu)
-    wish = Wish(override=_override(options), default="basic", again=not options.missing)
+    wish = CountRequest(override=_override(options), default="basic", again=not options.missing)
     number = count_sweep(folder, wish, progress=_progress)
-    points = read_points(folder)
+    points = read_sweep_points(folder)
     if number == 0:
         print("nothing to count: no point that a GPU measured" + (" is without counters" if options.missing else ""))
         return EXIT_OK

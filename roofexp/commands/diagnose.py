@@ -15,10 +15,10 @@ import msgspec
 
 from roofexp.clocks import roofs_of
 from roofexp.counters.join import join
-from roofexp.diagnosis import diagnosed
+from roofexp.diagnosis import placed
 from roofexp.diagnosis.rules import read_rules
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.placing.roofline import PLACING_FLAGS, PlacingSettings, check_placing, place
+from roofexp.placing.roofline import PlacingSettings, check_placing
 from roofexp.records.archive import read_configs, read_sweep_points
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Point
@@ -102,9 +102,7 @@ def judged(point: Point, sets: list[RoofSet], settings: PlacingSettings) -> Poin
         return point
     if point.counted is not None and point.counted.unavailable is None:
         return join(point, point.counted, roofs, settings)
-    flags = [flag for flag in point.flags if flag.name not in PLACING_FLAGS]
-    placement, found = place(point, roofs, settings)
-    return diagnosed(msgspec.structs.replace(point, placement=placement, flags=[*flags, *found]), roofs, settings)
+    return placed(point, roofs, settings)
 
 
 def _print(points: list[Point], options: argparse.Namespace) -> None:

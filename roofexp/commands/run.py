@@ -7,7 +7,6 @@ import sys
 
 from roofexp.config.paths import conf_folder
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.run.signals import asked, listen
 
 OPTIONS_WITH_VALUE = {
     *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
@@ -60,11 +59,14 @@ def _invoke(arguments: list[str]) -> int:
 
         print(help_text(config_folders(arguments, conf_folder())))
         return EXIT_OK
-    from roofexp.run.resume import resumed
+    from roofexp.run.process import PROCESS
 
-    arguments = in_order(resumed(arguments))
+    PROCESS.stop.listen()
+    from roofexp.run.resume import resumed_arguments
+
+    PROCESS.resumed, arguments = resumed_arguments(arguments)
+    arguments = in_order(arguments)
     sys.argv = ["roofexp", *arguments]
-    listen()
     try:
         _hydra()
     except KeyboardInterrupt:
@@ -72,7 +74,7 @@ def _invoke(arguments: list[str]) -> int:
     except SystemExit as error:
         _finished(interrupted=True)
         return error.code if isinstance(error.code, int) else EXIT_BAD_INPUT
-    return _finished(interrupted=asked())
+    return _finished(interrupted=PROCESS.stop.asked)
 
 
 def _hydra() -> None:
@@ -87,9 +89,9 @@ def _hydra() -> None:
 
 def _finished(interrupted: bool) -> int:
     """Hydra calls no end callback for a sweep that is interrupted: its table is made here."""
-    from roofexp.run.progress import current
+    from roofexp.run.process import PROCESS
 
-    run = current()
+    run = PROCESS.run
     if run is None:
         return EXIT_OK
     if not run.finished:
@@ -101,10 +103,10 @@ def _finished(interrupted: bool) -> int:
 
 def _ended_by(error: Exception) -> int:
     """A sweep at work whose files the disk does not take is left so that it can be resumed; all else is bad input."""
-    from roofexp.run.progress import current
+    from roofexp.run.process import PROCESS
 
     causes = (error, error.__cause__, error.__context__)
-    if current() is None or not any(isinstance(cause, OSError) for cause in causes):
+    if PROCESS.run is None or not any(isinstance(cause, OSError) for cause in causes):
         return EXIT_BAD_INPUT
     _finished(interrupted=True)
     return EXIT_POINT_FAILED

@@ -44,7 +44,7 @@ class CountSettings(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.metrics else {"auto": "basic"}.get(self.level, self.level)
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class CountRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which points to count, and how. ``override`` replaces keys of their own ``counters`` group; ``default`` is the
     level of those that were timed without; ``phase`` leaves out points of the other phase, ``again`` none."""
 
@@ -97,7 +97,7 @@ def gpu_points(folders: Iterable[Path]) -> list[tuple[Path, Point]]:
     return sorted(found, key=lambda pair: pair[1].job)
 
 
-def candidate_of(folder: Path, point: Point, wish: Wish) -> Candidate | None:
+def candidate_of(folder: Path, point: Point, wish: CountRequest) -> Candidate | None:
     """None for a point that wants no counters or has them; one that cannot be rebuilt is marked."""
     settings = None
     try:
@@ -134,7 +134,7 @@ OF_THE_SESSION = ("unknown option", "other machine")  # another session of the s
 
 def count_sweep(
     sweep: Path,
-    wish: Wish,
+    wish: CountRequest,
     *,
     folders: Iterable[Path] | None = None,
     say: Tell = print,

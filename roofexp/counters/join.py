@@ -9,7 +9,7 @@ import msgspec
 from roofexp.counters.counts import Counts
 from roofexp.counters.kernel_sums import Item, compare, sum_by_kernel, sum_launches
 from roofexp.counters.report_placing import choose_roofs, judge
-from roofexp.diagnosis import diagnosed
+from roofexp.diagnosis import placed
 from roofexp.ncu.catalogue import is_counter
 from roofexp.ncu.launch import Launch, Metric
 from roofexp.placing.roofline import PLACING_FLAGS, PlacingSettings, place
@@ -164,9 +164,7 @@ def join(point: Point, counted: Counted, roofs: RoofSet | None, settings: Placin
     if roofs is None:
         return joined
     counted = msgspec.structs.replace(counted, fraction=_profiled_fraction(joined, counted, roofs, settings))
-    placement, found = place(joined, roofs, settings)
-    placed = msgspec.structs.replace(joined, counted=counted, placement=placement, flags=[*flags, *found])
-    return diagnosed(placed, roofs, settings)
+    return placed(msgspec.structs.replace(joined, counted=counted), roofs, settings)
 
 
 def join_failure(point: Point, reason: str, level: str | None, kind: str | None = None) -> Point:

@@ -10,7 +10,7 @@ from roofexp.diagnosis.facts import Facts, facts_of, vocabulary
 from roofexp.diagnosis.rules import PLACEHOLDER, EvidenceRule, Formula, Rule, Rules, names_in, read_rules
 from roofexp.errors import BadInputError
 from roofexp.kernel.formula import evaluate
-from roofexp.placing.roofline import PlacingSettings
+from roofexp.placing.roofline import PLACING_FLAGS, PlacingSettings, place
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Cause, Diagnosis, Evidence, Flag, Point
 from roofexp.text.numbers import engineering, percent, plain
@@ -24,6 +24,16 @@ def diagnose(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> 
     if point.timing is None or point.placement is None:
         return None
     return judge(facts_of(point, roofs, settings), read_rules(settings.rules))
+
+
+def placed(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> Point:
+    """The point under ``roofs``, with its verdict and without what an earlier placing said of it; unchanged without
+    roofs or without a time."""
+    if point.timing is None or roofs is None:
+        return point
+    placement, flags = place(point, roofs, settings)
+    kept = [flag for flag in point.flags if flag.name not in PLACING_FLAGS]
+    return diagnosed(msgspec.structs.replace(point, placement=placement, flags=[*kept, *flags]), roofs, settings)
 
 
 def diagnosed(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> Point:

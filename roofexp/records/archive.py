@@ -17,7 +17,7 @@ from roofexp.config.yaml_file import read_yaml
 from roofexp.errors import BadInputError
 from roofexp.records.files import table_bytes
 from roofexp.records.machine import Machine
-from roofexp.records.point import Point, decode_point, read_point
+from roofexp.records.point import Point, decode_point, read_point_or_failure
 from roofexp.records.sweep_folder import read_machines, read_sweep, write_sweep
 
 
@@ -61,13 +61,13 @@ def is_packed(folder: Path) -> bool:
 
 def job_folders(folder: Path) -> dict[int, Path]:
     """The folder of every readable point, by job; of two with one number the newer. Empty in a packed sweep."""
-    return {point.job: own for point, own in _found(folder)}
+    return {point.job: own for point, own in _records(folder)}
 
 
 def read_sweep_points(folder: Path) -> list[Point]:
     """All readable points of a sweep in job order. Raises BadInputError for a packed file that cannot be read."""
     if not is_packed(folder):
-        return sorted({point.job: point for point, _ in _found(folder)}.values(), key=lambda point: point.job)
+        return sorted({point.job: point for point, _ in _records(folder)}.values(), key=lambda point: point.job)
     try:
         points = [decode_point(line, f"{folder / POINTS}") for line in _lines(folder / POINTS)]
     except ValueError as error:
@@ -116,15 +116,29 @@ def read_sweep_machines(folder: Path) -> dict[str, Machine]:
     return known | read_machines(folder)
 
 
-def _found(folder: Path) -> list[tuple[Point, Path]]:
-    """Readable records with their folders, the oldest first."""
-    found = []
-    for file in folder.glob("*/point.json"):
-        try:
-            found.append((read_point(file), file.parent))
-        except (ValueError, OSError):
-            continue
-    return sorted(found, key=lambda pair: pair[0].created)
+def job_records(folder: Path) -> list[Path]:
+    """The files of a sweep's records, wherever ``hydra.sweep.subdir`` put them; another sweep below is not this one."""
+    files, below = [], [path for path in _folders(folder) if not path.name.startswith(".")]
+    for path in below:
+        if (path / "point.json").exists():
+            files.append(path / "point.json")
+        elif not (path / "sweep.yaml").exists():
+            files += job_records(path)
+    return files
+
+
+def _folders(folder: Path) -> list[Path]:
+    return (
+        [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.is_symlink()]
+        if folder.is_dir()
+        else []
+    )
+
+
+def _records(folder: Path) -> list[tuple[Point, Path]]:
+    """Records with their folders, the oldest first."""
+    pairs = [(read_point_or_failure(file), file.parent) for file in job_records(folder)]
+    return sorted(pairs, key=lambda pair: pair[0].created)
 
 
 def _lines(file: Path) -> Iterator[bytes]:

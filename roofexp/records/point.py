@@ -17,6 +17,8 @@ from roofexp.text.numbers import engineering, plain
 
 VERSION = 2
 
+UNREADABLE = "unreadable record"
+
 Status = Literal["ok", "skipped", "failed"]
 
 Bound = Literal[
@@ -280,11 +282,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_point(folder: Path, point: Point) -> None:
+    """Raises ValueError for a record that could not be read again; the file is as it was then."""
+    decode_point(msgspec.json.encode(point), "what would be written")
     write_json(folder / "point.json", point)
 
 
 def read_point(file: Path) -> Point:
     """Raises ValueError with the file's name for a file that is cut short, foreign or of a newer version."""
+    if not file.is_file():  # a pipe would never end
+        raise ValueError(f"{file} is not a file")
     return decode_point(file.read_bytes(), str(file))
 
 
@@ -296,7 +302,7 @@ def decode_point(data: bytes, where: str) -> Point:
         if not isinstance(version, int) or version > VERSION:
             raise ValueError(f"version {version!r}; this program reads up to {VERSION}")
         return msgspec.convert(_from_version_1(raw) if version == 1 else raw, Point)
-    except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not a point record ({error})") from error
 
 
@@ -311,15 +317,16 @@ def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
     return {**raw, "clock": {**{key: value for key, value in clock.items() if key != "extra"}, "readings": readings}}
 
 
-def read_points(sweep: Path) -> list[Point]:
-    """All readable points of a sweep in job order; a file that cannot be read is left out."""
-    points = []
-    for file in sweep.glob("*/point.json"):
-        try:
-            points.append(read_point(file))
-        except ValueError:
-            continue
-    return sorted(points, key=lambda point: point.job)
+def read_point_or_failure(file: Path) -> Point:
+    """A record that cannot be read stands for a point that failed: it is named, not left out."""
+    try:
+        return read_point(file)
+    except (ValueError, OSError) as error:
+        return Point(
+            point_id="", sweep_id="", job=int(file.parent.name) if file.parent.name.isdigit() else 0, overrides=[],
+            status="failed", reason_kind=UNREADABLE, reason=str(error)[:300], kernel=file.parent.name, size=0,
+            precision="", clock_mode="", cache_state="", fill="", config_hash="", created="",
+        )  # fmt: skip
 
 
 def evidence_text(evidence: list[Evidence]) -> str:

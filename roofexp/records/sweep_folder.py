@@ -24,8 +24,6 @@ from roofexp.records.machine import Machine, RoofSet
 
 LIBRARIES = ("hydra-core", "omegaconf", "numpy", "numba", "mlflow", "pandas", "cupy-cuda12x", "cupy-cuda13x", "torch")
 
-SWEEP_FOLDER = "ROOFEXP_SWEEP_FOLDER"  # where all jobs of a sweep write
-
 STOP_MARK = ".stopped"  # fail_fast: no further point of this sweep is measured
 
 JUDGED_WITH = "placing"  # in sweep.yaml: thresholds other than those of the configurations, if judged anew

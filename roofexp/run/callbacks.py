@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
-from pathlib import Path
 from typing import Any
 
 from hydra.core.utils import JobReturn
@@ -17,8 +16,8 @@ from omegaconf import DictConfig
 
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_POINT_FAILED, BadInputError
 from roofexp.run.finish import finish
-from roofexp.run.prepare import name_folder, prepare
-from roofexp.run.progress import begin, current
+from roofexp.run.prepare import prepare
+from roofexp.run.process import PROCESS
 
 
 class SweepCallback(Callback):
@@ -26,10 +25,10 @@ class SweepCallback(Callback):
         self._last: JobReturn | None = None
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        self._start(config, Path(config.hydra.run.dir).parent, plain_run=True)
+        self._start(config, plain_run=True)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        self._start(config, None, plain_run=False)
+        self._start(config, plain_run=False)
         with contextlib.suppress(ImportError):  # a Hydra whose insides are others composes every job by itself
             from roofexp.config.composition import share_compositions
 
@@ -50,10 +49,9 @@ class SweepCallback(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         self._end()
 
-    def _start(self, config: DictConfig, folder: Path | None, plain_run: bool) -> None:
+    def _start(self, config: DictConfig, plain_run: bool) -> None:
         try:
-            here = Path(config.hydra.runtime.cwd)
-            begin(prepare(config, here / (folder or name_folder(config)), plain_run))
+            PROCESS.begin(prepare(config, plain_run))
         except BadInputError as error:
             print(f"roofexp: {error}", file=sys.stderr)
             raise SystemExit(EXIT_BAD_INPUT) from error
@@ -62,6 +60,10 @@ class SweepCallback(Callback):
             raise SystemExit(EXIT_POINT_FAILED) from error
 
     def _end(self) -> None:
-        run = current()
-        if run is not None:
-            finish(run)
+        if PROCESS.run is None:
+            return
+        try:
+            finish(PROCESS.run)
+        except Exception:  # Hydra would turn it into a warning, and the exit code would be 0
+            traceback.print_exc()
+            PROCESS.run.exit_code = EXIT_POINT_FAILED

@@ -4,47 +4,55 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from roofexp.config.paths import STAMP
 from roofexp.config.schema import FiguresConfig
 from roofexp.config.yaml_file import read_yaml
 from roofexp.diagnosis.verdict_table import write_expectations
 from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.records.archive import POINTS, is_packed, job_folders, read_configs
+from roofexp.records.archive import POINTS, is_packed, job_folders, read_configs, read_sweep_points
 from roofexp.records.files import write_atomically, write_json
-from roofexp.records.point import Point, read_points, write_point
+from roofexp.records.point import Point, write_point
 from roofexp.records.points_table import write_points_table
 from roofexp.records.sweep_folder import JUDGED_WITH, now, read_machines, read_roofs, read_sweep, write_sweep
-from roofexp.run.progress import Running
-from roofexp.run.session import stop_sessions
+from roofexp.run.process import PROCESS
+from roofexp.run.progress import Run
 from roofexp.run.summary import counts, print_summary
 from roofexp.text.console import explain_disk, relative
 
 
-def finish(run: Running, interrupted: bool = False) -> int:
+def finish(run: Run, interrupted: bool = False) -> int:
     """Returns the exit code. An interrupted sweep is left so that it can be resumed."""
     if run.finished:
         return EXIT_OK
     run.finished = True
-    stop_sessions()
-    interrupted = interrupted or not count_points(run)
-    run.display.close()
-    points = collected(run.folder, interrupted)
+    with PROCESS.stop.finishing():
+        try:
+            PROCESS.sessions.stop()
+            interrupted = interrupted or not count_points(run)
+            run.display.close()
+            _make_everything(run, interrupted)
+        finally:
+            run.release()
+    return run.exit_code
+
+
+def _make_everything(run: Run, interrupted: bool) -> None:
+    """Table, figures, gate, page, tracking and summary, each from the files alone."""
+    points, complete = collected(run.folder, interrupted)
     figures = draw(run.folder, points)
     if interrupted:
-        print(
-            f"stopped: {counts(points)['ok']} points are kept; go on with resume={relative(run.folder)}",
-            file=sys.stderr,
-        )
-    run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points)
+        kept = counts(points)["ok"]
+        print(f"stopped: {kept} points are kept; continue with resume={relative(run.folder)}", file=sys.stderr)
+    run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points) if complete else EXIT_POINT_FAILED
     gate = pass_gate(run, interrupted)
     page = report(run.folder, points)
+    if points and page is None:
+        run.exit_code = max(run.exit_code, EXIT_POINT_FAILED)
     notes = [f"report   {relative(page)}"] if page else []
     if run.tracker is not None:
         run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
@@ -52,26 +60,19 @@ def finish(run: Running, interrupted: bool = False) -> int:
             notes.append(f"MLflow   {run.tracker.tracker.ui_command}")
             notes += [f"         {address}" for address in run.tracker.tracker.pages]
     print_summary(run.folder, points, figures, [*notes, *gate])
-    outlast_the_second(run.folder)
-    return run.exit_code
 
 
-def outlast_the_second(folder: Path) -> None:
-    """Folders are named by the second: the next sweep of a script, started at once, must find another name."""
-    while time.strftime(STAMP) == folder.name:
-        time.sleep(0.02)
-
-
-def collected(folder: Path, interrupted: bool) -> list[Point]:
-    """The points, and the files made of them where the disk takes them: a sweep that filled it ends all the same."""
+def collected(folder: Path, interrupted: bool) -> tuple[list[Point], bool]:
+    """The points, and whether the files made of them could be written: a sweep that filled the disk ends all the
+    same."""
     try:
-        return collect(folder, interrupted)
+        return collect(folder, interrupted), True
     except OSError as error:
         print(f"table: {explain_disk(error)}; make room, then resume={relative(folder)}", file=sys.stderr)
-        return read_points(folder)
+        return read_sweep_points(folder), False
 
 
-def pass_gate(run: Running, interrupted: bool) -> list[str]:
+def pass_gate(run: Run, interrupted: bool) -> list[str]:
     """What the gate found; sets the exit code where a rule is broken."""
     if run.gate is None:
         return []
@@ -87,14 +88,14 @@ def pass_gate(run: Running, interrupted: bool) -> list[str]:
     return lines
 
 
-def count_points(run: Running) -> bool:
+def count_points(run: Run) -> bool:
     """Hardware counters for the points that want them, before anything is made of the records. False: interrupted."""
     if all(machine.device != "cuda" for machine in read_machines(run.folder).values()):
         return True
-    from roofexp.counters.counting import Wish, count_sweep
+    from roofexp.counters.counting import CountRequest, count_sweep
 
     try:
-        count_sweep(run.folder, Wish(phase="sweep"), say=run.display.say, progress=run.display.working)
+        count_sweep(run.folder, CountRequest(phase="sweep"), say=run.display.say, progress=run.display.working)
     except KeyboardInterrupt:
         return False
     except Exception as error:  # a mistake in counting costs no timing
@@ -242,7 +243,7 @@ def _make_again(folder: Path) -> None:
 
 def collect(folder: Path, interrupted: bool = False) -> list[Point]:
     """Makes the sweep's own files from its points: points.csv, roofs.json, machines and outcome in sweep.yaml."""
-    points = read_points(folder)
+    points = read_sweep_points(folder)
     write_points_table(folder, points)
     write_expectations(folder, points)
     roofs = read_roofs(folder)

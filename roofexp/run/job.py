@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import errno
 import secrets
 import sys
 import time
+import traceback
 import uuid
 from pathlib import Path
 from typing import Any
@@ -19,25 +20,27 @@ from roofexp.clocks.hold import with_asked
 from roofexp.config.plain import config_hash, plain
 from roofexp.config.schema import CounterPhase
 from roofexp.devices import parse_device
-from roofexp.diagnosis import diagnosed
+from roofexp.diagnosis import placed
 from roofexp.errors import EXIT_POINT_FAILED, BadInputError, SkippedError
 from roofexp.kernel import Kernel
 from roofexp.kernel.load import kernel_of
 from roofexp.measure.bench import Progress, Reply, Request
-from roofexp.placing.roofline import PlacingSettings, least_time_s, model_traffic, place
+from roofexp.placing.roofline import PlacingSettings, least_time_s, model_traffic
 from roofexp.records.files import write_atomically, write_table
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Clock, Point, Traffic, read_point, write_point
 from roofexp.records.samples import Samples, TimingSettings
-from roofexp.records.sweep_folder import STOP_MARK, SWEEP_FOLDER, now
-from roofexp.run.progress import Running, running
-from roofexp.run.session import Session, config_folders, session_for
-from roofexp.run.signals import raise_again
-from roofexp.text.console import explain_disk
+from roofexp.records.sweep_folder import STOP_MARK, now
+from roofexp.run.process import PROCESS
+from roofexp.run.progress import Run
+from roofexp.run.session import Session, config_folders
+from roofexp.text.console import explain_disk, one_line
 from roofexp.text.numbers import engineering, percent
 
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+
+class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Where a job stands: its folders (absolute), number and overrides, and where its configuration came from."""
 
     sweep: Path
@@ -48,92 +51,112 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     config_folders: list[Path]
 
 
+class Artifacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a measurement beside its record."""
+
+    samples: Samples | None = None
+    clock_rows: list[dict[str, Any]] = []
+    detail: str | None = None  # the traceback of an error that nobody foresaw
+
+
+NOTHING = Artifacts()
+
+
 def run_job(config: DictConfig) -> None:
     """The task function that Hydra calls for every job."""
+    where = locate(config)
     try:
-        run_at(config, locate(config))
+        try:
+            values = plain(config)
+        except BadInputError as error:
+            _finish_job(_unresolved(config, where, str(error)), NOTHING, where)
+        else:
+            run_at(values, where)
     except OSError as error:  # Hydra would go on, to points that a full disk cannot keep either
         print(f"roofexp: {explain_disk(error)}", file=sys.stderr)
         raise SystemExit(EXIT_POINT_FAILED) from error
 
 
-def run_at(config: DictConfig, where: Place) -> None:
-    """Measures one point in its folder, unless it is there already; ``config`` is of the schema's types."""
-    raise_again()
-    start = time.perf_counter()
-    run = running(where.sweep)
+def run_at(values: dict[str, Any], where: JobPlace) -> None:
+    """Measures one point in its folder, unless it is there already. ``values``: its configuration, plain, of the
+    schema's types. Whatever goes wrong in it is this point's failed record; only a full disk is raised."""
+    PROCESS.stop.raise_again()
     if (where.sweep / STOP_MARK).exists():
         return
-    point, reply = _finished_before(config, where), None
-    if point is None:
-        point, reply = _measure(config, where, run)
-        overhead_s = time.perf_counter() - start - point.measuring_s
-        point = msgspec.structs.replace(point, overhead_s=overhead_s)
-        _keep(point, reply, where)
-        point = _counted(point, config, where, run)
-        run.log_point(point, where.folder)
+    start_s = time.perf_counter()
+    identity = config_hash(values)
+    point = _finished_before(identity, where)
+    if point is not None:
+        PROCESS.run_in(where.sweep).display.finished(point)
+        return
+    blank = _blank(values, identity, where)
+    try:
+        point, artifacts = _measure(blank, values, where)
+    except OSError as error:
+        if error.errno in FULL_DISK:
+            raise
+        point, artifacts = _failed(blank, error)
+    except Exception as error:  # nobody foresaw it: this point fails, the others go on
+        point, artifacts = _failed(blank, error)
+    overhead_s = time.perf_counter() - start_s - point.measuring_s
+    _finish_job(msgspec.structs.replace(point, overhead_s=overhead_s), artifacts, where, values)
+
+
+def _finish_job(point: Point, artifacts: Artifacts, where: JobPlace, values: dict[str, Any] | None = None) -> None:
+    """Keeps the point, counts it where each job counts itself, and tells who wants to know."""
+    run = PROCESS.run_in(where.sweep)
+    point = _keep(point, artifacts, where)
+    if values is not None:
+        point = _counted(point, values, where, run)
+    run.log_point(point, where.folder)
     run.display.finished(point)
-    if point.status == "failed" and config.fail_fast:
+    if point.status == "failed" and values is not None and values["fail_fast"]:
         (where.sweep / STOP_MARK).touch()
 
 
-def locate(config: DictConfig) -> Place:
+def locate(config: DictConfig) -> JobPlace:
     """From Hydra's runtime: a plain run lies in a sweep folder of its own, as job 0."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     hydra = HydraConfig.get()
-    folder = Path(hydra.runtime.output_dir)
-    cwd = Path(hydra.runtime.cwd)
-    return Place(
-        sweep=sweep_folder(folder, cwd),
+    folder, cwd = Path(hydra.runtime.output_dir), Path(hydra.runtime.cwd)
+    swept = hydra.mode == RunMode.MULTIRUN
+    return JobPlace(
+        sweep=cwd / hydra.sweep.dir if swept else folder.parent,
         folder=folder,
         outputs=cwd / config.outputs,
-        job=int(hydra.job.num) if hydra.mode == RunMode.MULTIRUN else 0,
+        job=int(hydra.job.num) if swept else 0,
         overrides=list(hydra.overrides.task),
         config_folders=config_folders(hydra),
     )
 
 
-def sweep_folder(folder: Path, cwd: Path) -> Path:
-    """The sweep's folder, also for jobs in folders that a user named with slashes."""
-    named = os.environ.get(SWEEP_FOLDER)
-    if named and folder.is_relative_to(cwd / named):
-        return cwd / named
-    return folder.parent
-
-
-def _finished_before(config: DictConfig, where: Place) -> Point | None:
+def _finished_before(identity: str, where: JobPlace) -> Point | None:
     """The point of an earlier run into the same folder, when it is done and measured the same thing."""
     file = where.folder / "point.json"
     if not file.is_file():
         return None
-    with contextlib.suppress(ValueError, BadInputError):
+    with contextlib.suppress(ValueError):
         point = read_point(file)
-        if point.status == "ok" and point.config_hash == config_hash(plain(config)):
+        if point.status == "ok" and point.config_hash == identity:
             return point
     return None
 
 
-def _measure(config: DictConfig, where: Place, run: Running) -> tuple[Point, Reply | None]:
-    try:
-        values = plain(config)
-    except BadInputError as error:
-        return _refused(config, where, run, str(error)), None
-    point = _blank(values, where, run)
+def _measure(point: Point, values: dict[str, Any], where: JobPlace) -> tuple[Point, Artifacts]:
+    run = PROCESS.run_in(where.sweep)
     try:
         kernel = kernel_of(values)
         check_clock(values["clock"])
-        session = session_for(values["device"], where.config_folders)
+        session = PROCESS.sessions.get(values["device"], where.config_folders)
         machine = session.machine(where.sweep)
         held = session.hold_clocks(values["clock"], run.display.say)
     except SkippedError as error:
-        return _skipped(point, values["device"], str(error)), None
+        return _skipped(point, values["device"], str(error)), NOTHING
     except BadInputError as error:
-        return msgspec.structs.replace(point, status="failed", reason_kind="bad input", reason=str(error)), None
-    if session.fallback and not run.told_fallback:
-        run.told_fallback = True
-        run.display.say(f"device: {machine.name} ({session.fallback})")
+        return msgspec.structs.replace(point, reason_kind="bad input", reason=str(error)), NOTHING
+    run.tell_fallback(machine.name, session.fallback)
     point = msgspec.structs.replace(
         point, device=machine.device, machine_id=machine.machine_id, shape=kernel.shape, work=kernel.work
     )
@@ -147,18 +170,16 @@ def _measure(config: DictConfig, where: Place, run: Running) -> tuple[Point, Rep
     reply = session.run(request, _report(run, point.label, kernel, traffic, roofs))
     clock, flags = with_asked(reply.clock, held, machine.nominal_hz)
     reply = msgspec.structs.replace(reply, clock=clock, flags=[*reply.flags, *flags])
-    return _record(msgspec.structs.replace(point, seed=seed), values, reply, traffic, roofs), reply
+    point = _with_reply(msgspec.structs.replace(point, seed=seed), reply, traffic)
+    artifacts = Artifacts(samples=reply.samples, clock_rows=reply.clock_rows, detail=reply.detail)
+    return placed(point, roofs, PlacingSettings(**values["placing"])), artifacts
 
 
-def _blank(values: dict[str, Any], where: Place, run: Running) -> Point:
+def _blank(values: dict[str, Any], identity: str, where: JobPlace) -> Point:
     """The record before anything was measured."""
     asked = asked_for(values["clock"])
     return Point(
-        point_id=uuid.uuid4().hex[:12],
-        sweep_id=run.sweep_id,
-        job=where.job,
-        overrides=where.overrides,
-        status="failed",
+        **_identity(where),
         kernel=values["kernel"]["name"],
         size=values["size"],
         params=values["kernel"]["params"],
@@ -169,25 +190,14 @@ def _blank(values: dict[str, Any], where: Place, run: Running) -> Point:
         fill=values["fill"],
         expect=values["kernel"]["expect"],
         clock=Clock(compute_hz=None, asked=asked) if asked else None,
-        config_hash=config_hash(values),
-        created=now(),
+        config_hash=identity,
     )
 
 
-def _skipped(point: Point, device: str, reason: str) -> Point:
-    """The record of a point whose device has not what was asked of it."""
-    kind = parse_device(device)[0]
-    return msgspec.structs.replace(point, device=kind, status="skipped", reason_kind="not possible here", reason=reason)
-
-
-def _refused(config: DictConfig, where: Place, run: Running, reason: str) -> Point:
+def _unresolved(config: DictConfig, where: JobPlace, reason: str) -> Point:
     """The record of a point whose configuration cannot be resolved: what can be read of it, and why it failed."""
     return Point(
-        point_id=uuid.uuid4().hex[:12],
-        sweep_id=run.sweep_id,
-        job=where.job,
-        overrides=where.overrides,
-        status="failed",
+        **_identity(where),
         reason_kind="bad input",
         reason=reason,
         kernel=str(config.kernel._get_node("name")),
@@ -197,11 +207,33 @@ def _refused(config: DictConfig, where: Place, run: Running, reason: str) -> Poi
         cache_state=str(config.cache._get_node("state")),
         fill=str(config._get_node("fill")),
         config_hash="",
-        created=now(),
     )
 
 
-def _roofs(values: dict[str, Any], where: Place, run: Running, session: Session) -> RoofSet | None:
+def _identity(where: JobPlace) -> dict[str, Any]:
+    return {
+        "point_id": uuid.uuid4().hex[:12],
+        "sweep_id": PROCESS.run_in(where.sweep).sweep_id,
+        "job": where.job,
+        "overrides": where.overrides,
+        "status": "failed",
+        "created": now(),
+    }
+
+
+def _skipped(point: Point, device: str, reason: str) -> Point:
+    """The record of a point whose device has not what was asked of it."""
+    kind = parse_device(device)[0]
+    return msgspec.structs.replace(point, device=kind, status="skipped", reason_kind="not possible here", reason=reason)
+
+
+def _failed(point: Point, error: Exception) -> tuple[Point, Artifacts]:
+    """The record of a point that an error ended which nobody foresaw."""
+    failed = msgspec.structs.replace(point, status="failed", reason_kind="error", reason=one_line(error))
+    return failed, Artifacts(detail="".join(traceback.format_exception(error)))
+
+
+def _roofs(values: dict[str, Any], where: JobPlace, run: Run, session: Session) -> RoofSet | None:
     """Missing roofs cost the verdict, not the point."""
     try:
         return session.roofs(values, where.outputs, where.sweep, run.announce)
@@ -210,9 +242,9 @@ def _roofs(values: dict[str, Any], where: Place, run: Running, session: Session)
         return None
 
 
-def _record(point: Point, values: dict[str, Any], reply: Reply, traffic: Traffic, roofs: RoofSet | None) -> Point:
-    """The reply as a record, with its verdict."""
-    point = msgspec.structs.replace(
+def _with_reply(point: Point, reply: Reply, traffic: Traffic) -> Point:
+    """The record with what was measured."""
+    return msgspec.structs.replace(
         point,
         status=reply.status,
         reason=reply.reason,
@@ -225,41 +257,39 @@ def _record(point: Point, values: dict[str, Any], reply: Reply, traffic: Traffic
         flags=list(reply.flags),
         measuring_s=reply.measuring_s,
     )
-    return placed(point, roofs, PlacingSettings(**values["placing"]))
 
 
-def placed(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> Point:
-    """The point with its verdict under ``roofs``; unchanged without roofs or without a time."""
-    if point.timing is None or roofs is None:
-        return point
-    placement, flags = place(point, roofs, settings)
-    point = msgspec.structs.replace(point, placement=placement, flags=[*point.flags, *flags])
-    return diagnosed(point, roofs, settings)
-
-
-def _keep(point: Point, reply: Reply | None, where: Place) -> None:
-    """Raw samples first, the record last: a record on disk is complete."""
+def _keep(point: Point, artifacts: Artifacts, where: JobPlace) -> Point:
+    """Raw samples first, the record last: a record on disk is complete, and can be read again."""
     where.folder.mkdir(parents=True, exist_ok=True)
-    if reply and reply.samples:
-        write_atomically(where.folder / "samples.csv", samples_table(reply.samples))
-    if reply and reply.clock_rows:
-        write_table(where.folder / "clocks.csv", reply.clock_rows)
-    if reply and reply.detail:
-        write_atomically(where.folder / "error.txt", reply.detail.encode())
-    write_point(where.folder, point)
+    if artifacts.samples:
+        write_atomically(where.folder / "samples.csv", samples_table(artifacts.samples))
+    if artifacts.clock_rows:
+        write_table(where.folder / "clocks.csv", artifacts.clock_rows)
+    if artifacts.detail:
+        write_atomically(where.folder / "error.txt", artifacts.detail.encode(errors="replace"))
+    try:
+        write_point(where.folder, point)
+    except ValueError as error:  # such as a number that JSON does not have
+        point = msgspec.structs.replace(
+            point, status="failed", reason_kind="error", reason=f"its record cannot be read again: {one_line(error)}",
+            params={}, scalars={}, check=None, timing=None, clock=None, traffic=None, placement=None, diagnosis=None,
+        )  # fmt: skip
+        write_point(where.folder, point)
+    return point
 
 
-def _counted(point: Point, config: DictConfig, where: Place, run: Running) -> Point:
+def _counted(point: Point, values: dict[str, Any], where: JobPlace, run: Run) -> Point:
     """With its counters, where each job counts itself: on a cluster the sweep ends on another machine."""
-    if point.device != "cuda" or point.status != "ok" or config.counters.phase != CounterPhase.job:
+    if point.device != "cuda" or point.status != "ok" or values["counters"]["phase"] != CounterPhase.job.value:
         return point
-    from roofexp.counters.counting import Wish, count_sweep
+    from roofexp.counters.counting import CountRequest, count_sweep
 
     try:
         say, progress = run.display.say, run.display.working
-        count_sweep(where.sweep, Wish(phase="job"), folders=[where.folder], say=say, progress=progress)
+        count_sweep(where.sweep, CountRequest(phase="job"), folders=[where.folder], say=say, progress=progress)
     except Exception as error:  # a mistake in counting costs no timing
-        run.display.say(f"counters: {type(error).__name__}: {error}; traffic stays modelled")
+        run.display.say(f"counters: {one_line(error)}; traffic stays modelled")
     return read_point(where.folder / "point.json")
 
 
@@ -270,7 +300,7 @@ def samples_table(samples: Samples) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _report(run: Running, label: str, kernel: Kernel, traffic: Traffic, roofs: RoofSet | None) -> Progress:
+def _report(run: Run, label: str, kernel: Kernel, traffic: Traffic, roofs: RoofSet | None) -> Progress:
     """Shows the rate so far, and the share of what the roofs allow."""
     flops, unit = (kernel.work.flops, "FLOP/s") if kernel.work.flops else (traffic.bytes, "B/s")
     least_s = least_time_s(kernel.work, traffic, kernel.precision, roofs) if roofs else None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from roofexp.clocks import check_clock
@@ -21,22 +20,23 @@ from roofexp.errors import BadInputError, SkippedError
 from roofexp.records.sweep_folder import (
     NO_COUNTERS_MARK,
     STOP_MARK,
-    SWEEP_FOLDER,
     describe_sweep,
     read_sweep,
     write_sweep,
 )
-from roofexp.run.progress import Running
-from roofexp.run.resume import repeatable, resumed_folder
-from roofexp.run.session import config_folders, session_for
+from roofexp.run.claim import claim_folder
+from roofexp.run.process import PROCESS
+from roofexp.run.progress import Run
+from roofexp.run.resume import repeatable
+from roofexp.run.session import config_folders
 
 
-def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
-    """Makes the folder and writes sweep.yaml; a folder that holds a sweep already is resumed when it was asked for.
+def prepare(config: DictConfig, plain_run: bool) -> Run:
+    """Checks what concerns every point, claims the sweep's folder and writes sweep.yaml; a folder that holds a sweep
+    already is resumed when that was asked for. From here on ``config`` and the jobs name the folder that was claimed.
 
-    Raises BadInputError for a folder that cannot be written and for a tracking store that cannot be used.
+    Raises BadInputError for what is refused: nothing was written then.
     """
-    overrides = list(config.hydra.overrides.task)
     problem = unknown_key(config)
     if problem:
         raise BadInputError(problem)
@@ -49,16 +49,18 @@ def prepare(config: DictConfig, folder: Path, plain_run: bool) -> Running:
     without_counters = _check_counters(config)
     _check_rules(config)
     gate = _read_gate(config)
-    _open_named_device(config)  # before anything is written: what is refused leaves no folder
-    _make_writable(folder)
-    sweep = _described(config, folder, overrides, plain_run)
+    _open_named_device(config)
+    cwd = Path(config.hydra.runtime.cwd)
+    folder, lock = claim_folder(cwd / _chosen_folder(config, plain_run), PROCESS.resumed)
+    _send_jobs_to(folder, config, plain_run)
+    sweep = _described(config, folder, plain_run)
     (folder / STOP_MARK).unlink(missing_ok=True)
     (folder / NO_COUNTERS_MARK).unlink(missing_ok=True)
     if without_counters:  # told of a sweep that goes on, not of one whose device is refused
         print(without_counters)
     total = 1 if plain_run else count_jobs(config)
-    outputs = Path(config.hydra.runtime.cwd) / config.outputs
-    return Running(folder, sweep, total, _open_tracker(config, folder, outputs, sweep), gate)
+    tracker = _open_tracker(config, folder, cwd / config.outputs, sweep)
+    return Run(folder, sweep, total, tracker, gate, lock)
 
 
 def count_jobs(config: DictConfig) -> int | None:
@@ -84,30 +86,36 @@ def swept_values(config: DictConfig) -> dict[str, list[str]]:
     return swept
 
 
-def _described(config: DictConfig, folder: Path, overrides: list[str], plain_run: bool) -> dict[str, Any]:
-    try:
-        sweep = read_sweep(folder)
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
-    if sweep and folder.resolve() != resumed_folder():
-        raise BadInputError(
-            f"{folder} holds a sweep already; go on with it by resume={folder}, or choose another name="
-        )
+def _described(config: DictConfig, folder: Path, plain_run: bool) -> dict[str, Any]:
+    sweep = read_sweep(folder)
     if not sweep:
-        sweep = describe_sweep(sweep_name(config), overrides, str(config.tracking.experiment))
+        sweep = describe_sweep(sweep_name(config), list(config.hydra.overrides.task), str(config.tracking.experiment))
         sweep |= {"arguments": repeatable(sys.argv[1:]), "plain_run": plain_run}
         write_sweep(folder, sweep)
     return sweep
 
 
-def name_folder(config: DictConfig) -> Path:
-    """The folder of a sweep, the same for all of its jobs; told to the processes that run them."""
-    os.environ.pop(SWEEP_FOLDER, None)
+def _chosen_folder(config: DictConfig, plain_run: bool) -> Path:
+    """Where the sweep is to lie: the folder above a plain run's own, or the one for all jobs."""
+    if plain_run:
+        job = Path(config.hydra.run.dir)
+        return job.parent if job.name.isdigit() else job
     chosen = Path(config.hydra.sweep.dir)
     if chosen.parent.name == _name(config):  # nobody chose another folder: the name may stand for several kernels
         chosen = chosen.parent.parent / sweep_name(config) / chosen.name
-    os.environ[SWEEP_FOLDER] = str(chosen)
     return chosen
+
+
+def _send_jobs_to(folder: Path, config: DictConfig, plain_run: bool) -> None:
+    """Hydra composes each job anew, here or in a launcher's process, from the overrides that it keeps."""
+    with open_dict(config):
+        config.hydra.output_subdir = ".hydra"  # counting, drawing and publishing read what lies there
+        if plain_run:
+            config.hydra.run.dir = str(folder / "0")
+            return
+        config.hydra.sweep.dir = str(folder)
+        quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
+        config.hydra.overrides.hydra += [f"hydra.sweep.dir='{quoted}'", "hydra.output_subdir=.hydra"]
 
 
 def sweep_name(config: DictConfig) -> str:
@@ -135,7 +143,7 @@ def _open_named_device(config: DictConfig) -> None:
         return
     if "BasicLauncher" in str(config.hydra.launcher.get("_target_")):
         with contextlib.suppress(SkippedError):  # its points say so
-            session_for(str(config.device), config_folders(config.hydra)).open()
+            PROCESS.sessions.get(str(config.device), config_folders(config.hydra)).open()
 
 
 def _check_clock(config: DictConfig) -> None:
@@ -202,18 +210,6 @@ def _read_gate(config: DictConfig) -> Any:
     from roofexp.gate import read_gate
 
     return read_gate(str(config.gate), Path(config.hydra.runtime.cwd))
-
-
-def _make_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.write_bytes(b" ")
-        probe.unlink()
-    except OSError as error:
-        raise BadInputError(
-            f"outputs: {folder} cannot be written ({error.strerror}); choose another: outputs="
-        ) from error
 
 
 def _open_tracker(config: DictConfig, folder: Path, outputs: Path, sweep: dict[str, Any]) -> Any:

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from filelock import BaseFileLock
+
 from roofexp.records.point import Point
-from roofexp.records.sweep_folder import read_sweep
 from roofexp.text.console import drop_output
 from roofexp.text.numbers import engineering, percent, rate_text
 
@@ -75,15 +76,24 @@ def point_line(point: Point) -> str:
     return "  ".join(parts)
 
 
-class Running:
+class Run:
+    """A sweep at work: where it lies, what is shown of it, and who is told of its points."""
+
     def __init__(
-        self, folder: Path, sweep: dict[str, Any], total: int | None, tracker: Any = None, gate: Any = None
+        self,
+        folder: Path,
+        sweep: dict[str, Any],
+        total: int | None,
+        tracker: Any = None,
+        gate: Any = None,
+        lock: BaseFileLock | None = None,
     ) -> None:
         self.folder = folder
         self.sweep_id = str(sweep.get("sweep_id", ""))
         self.display = Display(total)
         self.tracker = tracker
         self.gate = gate  # rules that the sweep must keep, read before its first job
+        self.lock = lock  # on the folder, for the sweep's life
         self.told_fallback = False
         self.finished = False
         self.exit_code = 0
@@ -94,26 +104,17 @@ class Running:
         if not line.startswith("roof "):
             self.display.say(line)
 
+    def tell_fallback(self, machine: str, reason: str | None) -> None:
+        """Once: why ``device=auto`` did not take the GPU."""
+        if reason and not self.told_fallback:
+            self.told_fallback = True
+            self.display.say(f"device: {machine} ({reason})")
+
+    def release(self) -> None:
+        if self.lock is not None:
+            self.lock.release()
+            Path(self.lock.lock_file).unlink(missing_ok=True)
+
     def log_point(self, point: Point, folder: Path) -> None:
         if self.tracker is not None:
             self.tracker.log_point(point, folder)
-
-
-_CURRENT: dict[Path, Running] = {}
-
-
-def begin(run: Running) -> Running:
-    _CURRENT[run.folder] = run
-    return run
-
-
-def running(folder: Path) -> Running:
-    """The sweep that lies in ``folder``."""
-    if folder not in _CURRENT:
-        _CURRENT[folder] = Running(folder, read_sweep(folder), None)
-    return _CURRENT[folder]
-
-
-def current() -> Running | None:
-    """The sweep of this process, if one was begun."""
-    return next(iter(_CURRENT.values()), None)

@@ -16,31 +16,34 @@ from roofexp.errors import BadInputError
 from roofexp.records.archive import is_packed
 from roofexp.records.sweep_folder import describe_sweep, read_sweep, write_sweep
 from roofexp.run.finish import finish
-from roofexp.run.job import Place, run_at
-from roofexp.run.progress import Running, begin
+from roofexp.run.job import JobPlace, run_at
+from roofexp.run.process import PROCESS
+from roofexp.run.progress import Run
 
 PREFIX = "resume="
 
 PLACES = ("hydra.run.dir=", "hydra.sweep.dir=")
 
-_asked: Path | None = None
 
-
-def resumed_folder() -> Path | None:
-    """The folder that this invocation goes on with."""
-    return _asked
-
-
-def resumed(arguments: list[str]) -> list[str]:
-    """The arguments with ``resume=FOLDER`` replaced by what that folder's sweep was started with.
+def resumed_arguments(arguments: list[str]) -> tuple[Path | None, list[str]]:
+    """The folder of ``resume=FOLDER`` (None where there is none), and the arguments with it replaced by what that
+    folder's sweep was started with.
 
     Other arguments are kept and come after. Raises BadInputError.
     """
-    global _asked
-    asked = [word for word in arguments if word.startswith(PREFIX)]
-    if not asked:
-        return arguments
-    folder = Path(asked[-1].removeprefix(PREFIX))
+    named = [word.removeprefix(PREFIX) for word in arguments if word.startswith(PREFIX)]
+    if not named:
+        return None, arguments
+    given = Path(named[-1])
+    sweep, folder = _resumable(given), given.resolve()
+    kept = [word for word in arguments if not word.startswith(PREFIX) and word not in ("-m", "--multirun")]
+    if sweep.get("plain_run"):
+        return folder, [*sweep["arguments"], *kept, f"hydra.run.dir={folder / '0'}"]
+    return folder, [*sweep["arguments"], *kept, "hydra.mode=MULTIRUN", f"hydra.sweep.dir={folder}"]
+
+
+def _resumable(folder: Path) -> dict[str, Any]:
+    """The description of a sweep that can be continued. Raises BadInputError with the cure for any other folder."""
     try:
         sweep = read_sweep(folder)
     except ValueError as error:
@@ -50,18 +53,10 @@ def resumed(arguments: list[str]) -> list[str]:
             f"resume={folder}: no sweep.yaml there; name a folder like outputs/gemm/2026-01-31_12-00-00"
         )
     if is_packed(folder):
-        raise BadInputError(
-            f"resume={folder}: published, and stays as it is; python -m roofexp.reproduce {folder} measures it again"
-        )
+        raise BadInputError(f"resume={folder}: published, and stays as it is; run python -m roofexp.reproduce {folder}")
     if "arguments" not in sweep:
-        raise BadInputError(
-            f"resume={folder}: not made by a command that can be resumed, but by: {sweep.get('command')}"
-        )
-    _asked = folder.resolve()
-    kept = [word for word in arguments if not word.startswith(PREFIX) and word not in ("-m", "--multirun")]
-    if sweep.get("plain_run"):
-        return [*sweep["arguments"], *kept, f"hydra.run.dir={_asked / '0'}"]
-    return [*sweep["arguments"], *kept, "hydra.mode=MULTIRUN", f"hydra.sweep.dir={_asked}"]
+        raise BadInputError(f"resume={folder}: made by {sweep.get('command')}, which cannot be resumed")
+    return sweep
 
 
 def repeatable(arguments: list[str]) -> list[str]:
@@ -86,12 +81,12 @@ def rerun(
     this version cannot use, before anything is measured.
     """
     typed = {job: typed_config(config, f"job {job}") for job, config in configs.items()}
-    run = begin(Running(folder, _described(folder, described), len(typed)))
+    run = PROCESS.begin(Run(folder, _described(folder, described), len(typed)))
     folders = [*([config_dir.resolve()] if config_dir else []), conf_folder()]
     interrupted = False
     try:
         for job, config in typed.items():
-            where = Place(
+            where = JobPlace(
                 sweep=folder,
                 folder=folder / str(job),
                 outputs=outputs,
@@ -100,7 +95,7 @@ def rerun(
                 config_folders=folders,
             )
             _store(config, where)
-            run_at(config, where)
+            run_at(plain(config), where)
     except KeyboardInterrupt:
         interrupted = True
     finish(run, interrupted)
@@ -133,7 +128,7 @@ def _described(folder: Path, described: Settings) -> Settings:
     return sweep
 
 
-def _store(config: DictConfig, where: Place) -> None:
+def _store(config: DictConfig, where: JobPlace) -> None:
     """Beside the record, as Hydra leaves it: counting and drawing read it."""
     own = where.folder / ".hydra"
     own.mkdir(parents=True, exist_ok=True)

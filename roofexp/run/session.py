@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class Session:
         self._device = device
         self._worker = Worker(device, kernel_roots(config_folders))
         self._config_folders = config_folders
-        self._stores: dict[str, RoofStore] = {}
+        self._stores: dict[str, RoofStore] = {}  # by all that makes one set of roofs another
         self._written: set[Path] = set()
         self._clocks = ClockHold(cache_folder() / "clocks", open_gpu, ncu_or_none)
 
@@ -57,13 +58,14 @@ class Session:
         """The roofs for a point's precision and clock mode: from the store, or measured now, with the clocks held as
         for the point. Of a soak too they are short measurements."""
         machine, mode = self.machine(sweep), self.hold_clocks(config["clock"], announce).roofs_mode
-        if mode not in self._stores:
+        key = json.dumps([str(outputs), mode, config["roofs"]], sort_keys=True, default=str)
+        if key not in self._stores:
             store = RoofStore(outputs / "roofs", machine, mode, config["roofs"], self._config_folders)
-            self._stores[mode] = store
+            self._stores[key] = store
             if store.saved_s:
                 announce(f"roofs of this machine are known: {store.saved_s:.0f} s saved")
         timing = msgspec.structs.replace(TimingSettings(**config["timing"]), seconds=None)
-        store, precision = self._stores[mode], str(config["precision"]["name"])
+        store, precision = self._stores[key], str(config["precision"]["name"])
         told = self._told(store, precision, config["roofs"], outputs, mode)
         if told:
             announce(told)
@@ -108,23 +110,25 @@ def config_folders(hydra: Any) -> list[Path]:
     return [Path(source.path) for source in sorted(sources, key=lambda source: source.provider == "main")]
 
 
-_SESSIONS: dict[str, Session] = {}
+class Sessions:
+    """The devices that this process has opened, one at a time."""
 
+    def __init__(self) -> None:
+        self._open: dict[str, Session] = {}
 
-def session_for(device: str, config_folders: list[Path]) -> Session:
-    """The process's session for a device. Another device's worker is ended first, so that its memory is free. Raises
-    SkippedError for more cores than there are: fewer would be another machine."""
-    kind, number = parse_device(device)
-    lacking = missing_cores(number) if kind == "cpu" else None
-    if lacking:
-        raise SkippedError(f"device={device} {lacking}")
-    if device not in _SESSIONS:
-        stop_sessions()
-        _SESSIONS[device] = Session(device, config_folders)
-    return _SESSIONS[device]
+    def get(self, device: str, config_folders: list[Path]) -> Session:
+        """The session of a device. Another device's worker is ended first, so that its memory is free. Raises
+        SkippedError for more cores than there are: fewer would be another machine."""
+        kind, number = parse_device(device)
+        lacking = missing_cores(number) if kind == "cpu" else None
+        if lacking:
+            raise SkippedError(f"device={device} {lacking}")
+        if device not in self._open:
+            self.stop()
+            self._open[device] = Session(device, config_folders)
+        return self._open[device]
 
-
-def stop_sessions() -> None:
-    for session in _SESSIONS.values():
-        session.stop()
-    _SESSIONS.clear()
+    def stop(self) -> None:
+        for session in self._open.values():
+            session.stop()
+        self._open.clear()

@@ -1,36 +1,57 @@
-"""Ctrl-C and SIGTERM end a sweep, and what was measured stays.
+"""Ctrl-C, SIGTERM and SIGHUP end a sweep, and what was measured stays.
 
 Python loses the exception of a signal that arrives while it tidies up an object; it is raised again at the next job.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
-_asked = False
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-def listen() -> None:
-    """From now on either signal raises KeyboardInterrupt. Where the shell ignores Ctrl-C, as for a job in the
-    background, that stays so."""
-    signal.signal(signal.SIGTERM, _end)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _end)
+class StopRequest:
+    """Whether somebody has asked for the end of this process, and what a signal does about it."""
 
+    def __init__(self) -> None:
+        self.asked = False
+        self._finishing = False
 
-def asked() -> bool:
-    """Whether somebody has asked for the end."""
-    return _asked
+    def listen(self) -> None:
+        """From now on each of the signals raises KeyboardInterrupt. Where the shell ignores Ctrl-C or a hang-up, as for
+        a job in the background or under nohup, that stays so."""
+        for number in (*ENDING, signal.SIGINT):
+            if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._end)
 
+    def raise_again(self) -> None:
+        """Raises KeyboardInterrupt where the end was asked for and the exception got lost."""
+        if self.asked:
+            raise KeyboardInterrupt
 
-def raise_again() -> None:
-    """Raises KeyboardInterrupt where the end was asked for and the exception got lost."""
-    if _asked:
-        raise KeyboardInterrupt
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """While tables, figures and the report are made a signal is noted and nothing is torn apart: the end is near.
+        A third Ctrl-C ends the process at once."""
+        self._finishing, self._ignored = True, 0
+        try:
+            yield
+        finally:
+            self._finishing = False
 
-
-def _end(number: int, frame: FrameType | None) -> None:
-    global _asked
-    _asked = True
-    raise KeyboardInterrupt
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        if not self._finishing:
+            raise KeyboardInterrupt
+        self._ignored += 1
+        if self._ignored > 1:
+            os._exit(128 + number)
+        if number != signal.SIGHUP:  # after a hang-up nobody reads
+            print(
+                "stopping: tables are being written; press Ctrl-C again to leave at once", file=sys.stderr, flush=True
+            )
