@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.counters.counting import Wish, count_sweep
+from roofexp.counters.counting import CountRequest, count_sweep
 from roofexp.ncu import session
 from roofexp.ncu.catalogue import request
 from roofexp.run.summary import counting_lines
@@ -51,7 +51,7 @@ def count(sweep: Path, ncu: FakeNcu | None, **override: object) -> list[str]:
     """What was said while counting."""
     said: list[str] = []
     given = {"ncu": str(ncu.path)} if ncu else {}
-    count_sweep(sweep, Wish(override={**given, **override}, default="basic", again=True), say=said.append)
+    count_sweep(sweep, CountRequest(override={**given, **override}, default="basic", again=True), say=said.append)
     return said
 
 
@@ -144,7 +144,7 @@ def test_counting_again_gives_the_same_records(sweep: Path, tmp_path: Path) -> N
 
 def test_what_is_counted_is_not_counted_again_by_a_resumed_sweep(sweep: Path, tmp_path: Path) -> None:
     ncu = fake(tmp_path)
-    wish = Wish(override={"ncu": str(ncu.path), "level": "basic"}, phase="sweep")
+    wish = CountRequest(override={"ncu": str(ncu.path), "level": "basic"}, phase="sweep")
     assert count_sweep(sweep, wish, say=lambda line: None) == 4
     assert count_sweep(sweep, wish, say=lambda line: None) == 0
     assert len(ncu.sessions) == 1
@@ -206,7 +206,7 @@ def test_several_sessions_ask_once_for_what_none_can_have(tmp_path: Path) -> Non
 
 def test_jobs_that_count_themselves_ask_once(sweep: Path, tmp_path: Path) -> None:
     ncu = fake(tmp_path, permission=True)
-    wish = Wish(override={"ncu": str(ncu.path), "level": "auto", "phase": "job"}, phase="job")
+    wish = CountRequest(override={"ncu": str(ncu.path), "level": "auto", "phase": "job"}, phase="job")
     for job in range(4):
         count_sweep(sweep, wish, folders=[sweep / str(job)], say=lambda line: None)
     assert len(ncu.sessions) == 1

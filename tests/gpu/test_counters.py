@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from roofexp.config.paths import kernels_folder
-from roofexp.counters.counting import Wish, count_sweep
+from roofexp.counters.counting import CountRequest, count_sweep
 from roofexp.ncu import find_ncu
 from roofexp.records.machine import Machine
 from roofexp.run.summary import counting_lines
@@ -51,7 +51,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 def count(folder: Path, level: str, **override: object) -> float:
     """Seconds."""
     start = time.monotonic()
-    count_sweep(folder, Wish(override={"level": level, **override}, again=True))
+    count_sweep(folder, CountRequest(override={"level": level, **override}, again=True))
     print(f"\n{chr(10).join(counting_lines(points_of(folder)))}")
     return time.monotonic() - start
 
@@ -62,7 +62,7 @@ def counted_points(tmp_path_factory: pytest.TempPathFactory, machine: Machine, c
     make_sweep(folder, *CASES.values(), machine=machine)
     folders = {case: folder / str(number) for number, case in enumerate(CASES)}
     count(folder, "hierarchy")
-    diagnosed = Wish(override={"level": "diagnosis"}, again=True)
+    diagnosed = CountRequest(override={"level": "diagnosis"}, again=True)
     count_sweep(folder, diagnosed, folders=[folders[case] for case in DIAGNOSED])
     if os.environ.get("ROOFEXP_CAPTURE"):
         gather(folders, Path(os.environ["ROOFEXP_CAPTURE"]))
