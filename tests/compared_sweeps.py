@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from roofexp.compare.matching import Side
-from roofexp.placing.roofline import PlacingSettings, place
+from roofexp.config.settings import PlacingSettings
+from roofexp.placing.roofline import place
 from roofexp.records.archive import read_sample_times, read_sweep_points
 from roofexp.records.point import Clock, Flag, Point, Timing, Traffic, Work, write_point
 from roofexp.records.samples import median, median_interval, quantile

@@ -12,8 +12,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from roofexp.config.plain import config_hash, plain
 from roofexp.config.schema import register
+from roofexp.config.settings import PlacingSettings
 from roofexp.kernel.load import kernel_of
-from roofexp.placing.roofline import PlacingSettings, model_traffic, place
+from roofexp.placing.roofline import model_traffic, place
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Clock, Point, Timing, read_points, write_point
 from roofexp.records.sweep_folder import write_machine, write_roofs, write_sweep

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from roofexp.config.settings import PlacingSettings
 from roofexp.diagnosis import diagnosed
-from roofexp.placing.roofline import PlacingSettings, attainable, place
+from roofexp.placing.roofline import attainable, place
 from roofexp.records.machine import Roof
 from roofexp.records.point import Point
 from tests.counted_sweep import ROOFS

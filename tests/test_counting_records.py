@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from roofexp.config.settings import PlacingSettings
 from roofexp.counters.counts import Counts
 from roofexp.counters.join import counted_point, join, without_counters
 from roofexp.counters.kernel_sums import compare
@@ -15,7 +16,6 @@ from roofexp.ncu.catalogue import request
 from roofexp.ncu.launch import Launch
 from roofexp.ncu.report import read_report_file
 from roofexp.ncu.session import range_of
-from roofexp.placing.roofline import PlacingSettings
 from roofexp.records.point import Counted, Point, read_point
 from tests.counted_sweep import ROOFS, make_sweep, points_of
 from tests.ncu_text import DATA

@@ -14,10 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from roofexp.config.plain import plain
 from roofexp.config.schema import KernelConfig, register
+from roofexp.config.settings import TimingSettings
 from roofexp.kernel import Kernel
 from roofexp.kernel.load import kernel_of
 from roofexp.measure.bench import Request
-from roofexp.records.samples import TimingSettings
 from roofexp.run.session import Session
 from tests.kernel_cases import CONF, kernel_yaml, precision_config
 

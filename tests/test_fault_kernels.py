@@ -3,23 +3,18 @@ their references are what their code computes."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from roofexp.devices.cuda.code import entries_of, find_nvrtc, launch_shape
-from roofexp.kernel import error_scales, reference_values
-from tests.kernel_cases import CONF, build
-from tests.test_nvrtc import compile_fault, disassembled, needs_disassembler
+from roofexp.devices.cuda.code import defines_of, entries_of, launch_shape
+from roofexp.kernel import Kernel, error_scales, reference_values
+from tests.kernel_cases import CONF, KERNELS, build
+from tests.test_nvrtc import compile_kernel, disassembled
 
 FAULTS = sorted(f"faults/{file.stem}" for file in (CONF / "kernel/faults").glob("*.yaml"))
 OLDEST, COMMON, NEWEST = 75, 90, 120
-
-pytestmark = pytest.mark.skipif(find_nvrtc().reason is not None, reason=str(find_nvrtc().reason))
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +22,24 @@ def cache(cache_folder: Path) -> Path:
     return cache_folder / "cubin"
 
 
-def test_faults_compile_for_the_oldest_and_the_newest_gpu(cache: Path) -> None:
+SOURCES = [f"faults/{file.name}" for file in sorted((KERNELS / "faults").glob("*.cu"))]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_faults_compile_for_the_oldest_and_the_newest_gpu(source: str, cache: Path) -> None:
     """All of them for one architecture, one of each source for the others."""
-    kernels = [build(name, "fp32") for name in FAULTS]
-    by_source = {kernel.implementations["cuda"]["source"]: kernel for kernel in kernels}
-    wanted = [(kernel, COMMON) for kernel in kernels]
-    wanted += [(kernel, arch) for kernel in by_source.values() for arch in (OLDEST, NEWEST)]
-    with ProcessPoolExecutor(min(4, os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
-        chosen, archs = [kernel for kernel, _ in wanted], [f"sm_{arch}" for _, arch in wanted]
-        failures = list(pool.map(compile_fault, chosen, archs, [cache] * len(wanted), chunksize=8))
-    assert not any(failures), "\n".join(filter(None, failures))
+    kernels = [kernel for kernel in (build(name, "fp32") for name in FAULTS) if _source(kernel) == source]
+    programs = {
+        repr(sorted(defines_of(kernel).items())): kernel for kernel in kernels
+    }  # several entries in one program
+    for kernel in programs.values():
+        compile_kernel(kernel, f"sm_{COMMON}", cache)
+    for arch in (OLDEST, NEWEST):
+        compile_kernel(kernels[0], f"sm_{arch}", cache)
+
+
+def _source(kernel: Kernel) -> str:
+    return str(kernel.implementations["cuda"]["source"])
 
 
 def counts(name: str, cache: Path, folder: Path) -> dict[str, int]:
@@ -49,7 +52,6 @@ def counts(name: str, cache: Path, folder: Path) -> dict[str, int]:
     return found
 
 
-@needs_disassembler
 @pytest.mark.parametrize(
     ("fault", "instructions", "least", "most_in_twin"),
     [

@@ -17,7 +17,8 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from roofexp.placing.roofline import PlacingSettings, place
+from roofexp.config.settings import PlacingSettings
+from roofexp.placing.roofline import place
 from roofexp.records.archive import read_sweep_points
 from roofexp.records.point import write_point
 from roofexp.records.sweep_folder import read_sweep, write_sweep

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from roofexp.placing.roofline import PlacingSettings, attainable, least_time_s, model_traffic, place, ridge
+from roofexp.config.settings import PlacingSettings
+from roofexp.placing.roofline import attainable, least_time_s, model_traffic, place, ridge
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Clock, Placement, Point, Timing, Traffic, Work
 

@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from roofexp.config.paths import conf_folder
+from roofexp.config.settings import TimingSettings
 from roofexp.errors import BadInputError
 from roofexp.kernel.load import load_kernel
 from roofexp.measure.bench import NOT_QUIET, Reply, Request
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Clock, Flag, Timing
-from roofexp.records.samples import Samples, TimingSettings
+from roofexp.records.samples import Samples
 from roofexp.roofs.assembly import assemble
 from roofexp.roofs.benchmark import Benchmark, Outcome, plan
 from roofexp.roofs.store import RoofStore, _measured_here, notice

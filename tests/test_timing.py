@@ -8,11 +8,12 @@ import random
 import msgspec
 import pytest
 
+from roofexp.config.settings import TimingSettings
 from roofexp.measure.duty_cycle import Pace, pace_of
 from roofexp.measure.sampler import measure
 from roofexp.measure.soak import measure_soak
 from roofexp.measure.steadiness import batch_slowing, drift, half_width, mean_half_width
-from roofexp.records.samples import Samples, TimingSettings, median, median_interval, quantile, window_s, windows
+from roofexp.records.samples import Samples, median, median_interval, quantile, window_s, windows
 
 SETTINGS = TimingSettings(
     name="test", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,

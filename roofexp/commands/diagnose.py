@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from roofexp.clocks import roofs_of
+from roofexp.config.settings import PlacingSettings, check_placing
 from roofexp.counters.join import join
 from roofexp.diagnosis import placed
 from roofexp.diagnosis.rules import read_rules
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.placing.roofline import PlacingSettings, check_placing
 from roofexp.records.archive import read_configs, read_sweep_points
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Point

@@ -19,8 +19,8 @@ import msgspec
 
 from roofexp.compare.agreement import Side, Tolerance, agreement, describe, table_csv
 from roofexp.config.paths import STAMP
+from roofexp.config.settings import PlacingSettings
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.placing.roofline import PlacingSettings
 from roofexp.records.archive import read_configs, read_sweep_machines, read_sweep_points
 from roofexp.records.files import write_atomically
 from roofexp.records.point import Point

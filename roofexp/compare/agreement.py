@@ -13,7 +13,8 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.clocks import roofs_of
-from roofexp.placing.roofline import PlacingSettings, model_traffic, place
+from roofexp.config.settings import PlacingSettings
+from roofexp.placing.roofline import model_traffic, place
 from roofexp.records.files import table_bytes
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
+
+from roofexp.config.settings import PlacingSettings, TimingSettings, config_type
+
+if TYPE_CHECKING:
+    from roofexp.config.settings import PlacingSettings as PlacingConfig
+    from roofexp.config.settings import TimingSettings as TimingConfig
+else:
+    TimingConfig, PlacingConfig = config_type(TimingSettings), config_type(PlacingSettings)
 
 from roofexp.config.cases import register_cases, register_options
 from roofexp.config.paths import conf_folder
@@ -179,24 +187,6 @@ class CacheConfig:
 
 
 @dataclass
-class TimingConfig:
-    name: str = MISSING
-    target: float = MISSING  # half width of the 95 % interval of the median, relative
-    budget_s: float = MISSING  # time for samples; what was reached then is kept
-    warmup_s: float = MISSING  # longest warm-up
-    steady: float = MISSING  # warm-up ends when consecutive batches agree within this
-    batch_s: float = MISSING  # a hot sample is as many launches as fill this
-    min_samples: int = MISSING
-    max_samples: int = MISSING
-    drift: float = MISSING  # last third against first third, relative, that counts as drifting
-    noise: float = MISSING  # (p95 - p5) / median that counts as noisy
-    timer_floors: float = MISSING  # a time below this many timer floors is too short
-    busy: float = MISSING  # share of the machine taken by others that counts as not quiet
-    timeout_s: float = MISSING  # for the whole point; the worker is replaced after it
-    seconds: float | None = None  # soak: the kernel back to back for so long, whatever its samples say
-
-
-@dataclass
 class CountersConfig:
     level: CounterLevel = MISSING
     phase: CounterPhase = CounterPhase.sweep
@@ -215,15 +205,6 @@ class RoofsConfig:
     fill: Fill = Fill.normal  # operands of the roof kernels; zeros draw less power
     cpu: dict[str, Any] = field(default_factory=dict)
     cuda: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class PlacingConfig:
-    on_roof: float = MISSING  # at least this share of a roof is "on" it
-    far_below: float = MISSING  # less than this share of the attainable rate is latency-bound
-    above_roof: float = MISSING  # more than this share is above a roof, beyond measurement error
-    near_floor: float = MISSING  # a time within this many launch floors is explained by the launch
-    rules: str | None = None  # a file of diagnosis rules instead of the program's own
 
 
 @dataclass
@@ -253,10 +234,10 @@ class Config:
     seed: int | None = None
     clock: ClockConfig = field(default_factory=ClockConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
-    timing: TimingConfig = field(default_factory=TimingConfig)
+    timing: TimingConfig = field(default_factory=TimingConfig)  # type: ignore[arg-type]
     counters: CountersConfig = field(default_factory=CountersConfig)
     roofs: RoofsConfig = field(default_factory=RoofsConfig)
-    placing: PlacingConfig = field(default_factory=PlacingConfig)
+    placing: PlacingConfig = field(default_factory=PlacingConfig)  # type: ignore[arg-type]
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     figures: FiguresConfig = field(default_factory=FiguresConfig)
     machine: Any = None  # another machine under whose roofs the points are drawn too: a file of conf/machine

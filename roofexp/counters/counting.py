@@ -10,6 +10,7 @@ import msgspec
 
 from roofexp.clocks import roofs_of
 from roofexp.config.paths import kernel_roots
+from roofexp.config.settings import PlacingSettings
 from roofexp.counters.join import counted_point, join, join_failure, tidy_table
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel, build_kernel
@@ -18,7 +19,6 @@ from roofexp.ncu.catalogue import request, resolve
 from roofexp.ncu.child import CLOCK_CONTROL, Command, Task
 from roofexp.ncu.launch import Launch
 from roofexp.ncu.session import EVERY_POINT, Counting, child_environment, count
-from roofexp.placing.roofline import PlacingSettings
 from roofexp.records.archive import stored_config, stored_config_folders
 from roofexp.records.files import write_atomically
 from roofexp.records.machine import Machine

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from roofexp.config.settings import PlacingSettings
 from roofexp.counters.counts import Counts
 from roofexp.counters.kernel_sums import Item, compare, sum_by_kernel, sum_launches
 from roofexp.counters.report_placing import choose_roofs, judge
 from roofexp.diagnosis import placed
 from roofexp.ncu.catalogue import is_counter
 from roofexp.ncu.launch import Launch, Metric
-from roofexp.placing.roofline import PLACING_FLAGS, PlacingSettings, place
+from roofexp.placing.roofline import PLACING_FLAGS, place
 from roofexp.records.files import table_bytes
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Clock, Counted, CountedKernel, Flag, Point, Traffic

@@ -7,6 +7,7 @@ import functools
 import msgspec
 
 from roofexp.config.paths import conf_folder
+from roofexp.config.settings import PlacingSettings
 from roofexp.config.yaml_file import read_mapping
 from roofexp.counters.counts import Counts
 from roofexp.counters.kernel_sums import Item
@@ -18,7 +19,7 @@ from roofexp.placing.limits import (
     load_machine_limits,
     machine_names,
 )
-from roofexp.placing.roofline import PlacingSettings, attainable, ridge
+from roofexp.placing.roofline import attainable, ridge
 from roofexp.records.point import Flag
 from roofexp.text.numbers import percent, plain
 

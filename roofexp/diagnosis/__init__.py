@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
+from roofexp.config.settings import PlacingSettings
 from roofexp.diagnosis.facts import Facts, facts_of, vocabulary
 from roofexp.diagnosis.rules import PLACEHOLDER, EvidenceRule, Formula, Rule, Rules, names_in, read_rules
 from roofexp.errors import BadInputError
 from roofexp.kernel.formula import evaluate
-from roofexp.placing.roofline import PLACING_FLAGS, PlacingSettings, place
+from roofexp.placing.roofline import PLACING_FLAGS, place
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Cause, Diagnosis, Evidence, Flag, Point
 from roofexp.text.numbers import engineering, percent, plain

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from roofexp.placing.roofline import PlacingSettings, least_time_s, mix_facts, model_traffic
+from roofexp.config.settings import PlacingSettings
+from roofexp.placing.roofline import least_time_s, mix_facts, model_traffic
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Counted, Point
 from roofexp.text.numbers import percent

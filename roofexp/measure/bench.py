@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from roofexp.config.settings import TimingSettings
 from roofexp.devices.base import Device, LoadedKernel
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel
@@ -20,7 +21,7 @@ from roofexp.measure.sampler import measure
 from roofexp.measure.soak import measure_soak
 from roofexp.records.clock_readings import ClockReadings, has_pauses
 from roofexp.records.point import Check, Clock, Flag, Status, Timing
-from roofexp.records.samples import Samples, TimingSettings
+from roofexp.records.samples import Samples
 from roofexp.text.numbers import engineering
 
 NOT_QUIET = "machine not quiet"

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
+from roofexp.config.settings import TimingSettings
 from roofexp.devices.base import Streamed
 from roofexp.measure.duty_cycle import Pace
 from roofexp.measure.steadiness import FEWEST_BATCHES, batch_means, judge, mean_half_width, relative_half_width
 from roofexp.records.point import Flag, Timing
-from roofexp.records.samples import Samples, TimingSettings, median, median_interval, quantile
+from roofexp.records.samples import Samples, median, median_interval, quantile
 
 BATCH_TRIES = 5  # of a soak's batch, where other programs run on the units that are measured
 

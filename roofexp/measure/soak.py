@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from roofexp.config.settings import TimingSettings
 from roofexp.devices.base import Streamed
 from roofexp.measure.duty_cycle import Pace
 from roofexp.measure.sampler import BATCH_TRIES, Launcher, Sampler, summarised
 from roofexp.measure.steadiness import judge
 from roofexp.records.point import Flag, Timing
-from roofexp.records.samples import LAP_S, Samples, TimingSettings, median, window_s, windows
+from roofexp.records.samples import LAP_S, Samples, median, window_s, windows
 
 BATCH_S = 0.02  # a hot sample: short beside a lap, long beside what the host does between two of them
 

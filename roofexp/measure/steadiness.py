@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roofexp.config.settings import TimingSettings
 from roofexp.records.point import Flag, Timing
-from roofexp.records.samples import Samples, TimingSettings, median, median_interval, quantile
+from roofexp.records.samples import Samples, median, median_interval, quantile
 
 FEWEST_BATCHES = 3
 

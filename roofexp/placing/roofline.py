@@ -6,41 +6,15 @@ Communications of the ACM 52(4), 2009); both roofs are those of this machine, re
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from roofexp.errors import BadInputError
+from roofexp.config.settings import PlacingSettings
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Bound, Counted, Flag, Placement, Point, Traffic, Work
 
 PLACING_FLAGS = ("no roof", "nothing to place", "above a roof", "incomplete roof")  # that ``place`` gives
-
-
-class PlacingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``placing`` group of the configuration; see conf/placing/default.yaml."""
-
-    on_roof: float
-    far_below: float
-    above_roof: float
-    near_floor: float
-    rules: str | None = None
-
-
-def check_placing(placing: Mapping[str, Any]) -> None:
-    """Raises BadInputError for a threshold that makes no sense."""
-    limits = {
-        "on_roof": (0.0, 1.0, "a share of the roof, above 0 and at most 1"),
-        "far_below": (0.0, 1.0, "a share of the attainable rate, above 0 and at most 1"),
-        "above_roof": (1.0, math.inf, "a share of the roof, above 1"),
-        "near_floor": (0.0, math.inf, "a number of launch floors, above 0"),
-    }
-    for name, (low, high, meaning) in limits.items():
-        value = placing.get(name)
-        if value is not None and not (low < float(value) <= high and math.isfinite(float(value))):
-            raise BadInputError(f"placing.{name}={value:g}: {meaning}")
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

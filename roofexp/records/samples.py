@@ -12,29 +12,6 @@ import numpy
 LAP_S = 0.25  # between two readings of the clock of a soak
 
 
-class TimingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``timing`` group of the configuration; see conf/timing/default.yaml for what each value does."""
-
-    name: str
-    target: float
-    budget_s: float
-    warmup_s: float
-    steady: float
-    batch_s: float
-    min_samples: int
-    max_samples: int
-    drift: float
-    noise: float
-    timer_floors: float
-    busy: float
-    timeout_s: float
-    seconds: float | None = None
-
-    @property
-    def is_soak(self) -> bool:
-        return self.seconds is not None
-
-
 class Samples(msgspec.Struct, frozen=True):
     """Raw samples: seconds per launch, and when each was taken (seconds since the first)."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from roofexp.config.settings import TimingSettings
 from roofexp.errors import BadInputError
 from roofexp.kernel import STORAGE, Kernel
 from roofexp.kernel.formula import evaluate_count
@@ -15,7 +16,6 @@ from roofexp.measure.bench import Reply, Request
 from roofexp.measure.steadiness import drift
 from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.machine import Machine, RoofKind, Sustained
-from roofexp.records.samples import TimingSettings
 
 STREAMS = {"read": (1, 0), "write": (0, 1), "copy": (1, 1), "triad": (2, 1)}  # arrays that a mix reads and writes
 

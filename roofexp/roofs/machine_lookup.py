@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from roofexp.config.paths import conf_folder, kernel_roots
+from roofexp.config.settings import TimingSettings
 from roofexp.config.yaml_file import read_mapping
 from roofexp.devices import parse_device
 from roofexp.errors import BadInputError
 from roofexp.records.machine import Machine, RoofSet
-from roofexp.records.samples import TimingSettings
 from roofexp.roofs.benchmark import Benchmark, planned_precisions
 from roofexp.roofs.store import RoofStore, read_stored, stored_file
 
@@ -172,11 +172,7 @@ def roofs_config(folders: Sequence[Path]) -> dict[str, Any]:
 def default_timing(folders: Sequence[Path]) -> TimingSettings:
     from omegaconf import OmegaConf
 
-    from roofexp.config.schema import TimingConfig
-
-    merged = OmegaConf.merge(OmegaConf.structured(TimingConfig), _yaml("timing/default.yaml", folders))
-    values = OmegaConf.to_container(merged, enum_to_str=True)
-    return msgspec.convert(values, TimingSettings)
+    return msgspec.convert(OmegaConf.to_container(_yaml("timing/default.yaml", folders)), TimingSettings)
 
 
 @functools.cache

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 
 from roofexp.config.paths import PACKAGE, kernel_roots, kernels_folder
+from roofexp.config.settings import TimingSettings
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.measure.bench import NOT_QUIET, Reply, Request
 from roofexp.records.files import write_json
 from roofexp.records.machine import Machine, Roof, RoofSet
-from roofexp.records.samples import TimingSettings
 from roofexp.roofs.assembly import assemble, with_checks
 from roofexp.roofs.benchmark import PRIVATE_LEVELS, Benchmark, Outcome, kernel_of, levels_of, measure_sustained, plan
 from roofexp.roofs.precompile import CompileAhead

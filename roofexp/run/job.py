@@ -19,17 +19,18 @@ from roofexp.clocks import asked_for, check_clock
 from roofexp.clocks.hold import with_asked
 from roofexp.config.plain import config_hash, plain
 from roofexp.config.schema import CounterPhase
+from roofexp.config.settings import PlacingSettings, TimingSettings
 from roofexp.devices import parse_device
 from roofexp.diagnosis import placed
 from roofexp.errors import EXIT_POINT_FAILED, BadInputError, SkippedError
 from roofexp.kernel import Kernel
 from roofexp.kernel.load import kernel_of
 from roofexp.measure.bench import Progress, Reply, Request
-from roofexp.placing.roofline import PlacingSettings, least_time_s, model_traffic
+from roofexp.placing.roofline import least_time_s, model_traffic
 from roofexp.records.files import write_atomically, write_table
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Clock, Point, Traffic, read_point, write_point
-from roofexp.records.samples import Samples, TimingSettings
+from roofexp.records.samples import Samples
 from roofexp.records.sweep_folder import STOP_MARK, now
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run

@@ -175,7 +175,7 @@ def _check_timing(config: DictConfig) -> None:
 
 def _check_placing(config: DictConfig) -> None:
     """Thresholds are refused before the first point. Those that are swept over change nothing that is measured."""
-    from roofexp.placing.roofline import check_placing
+    from roofexp.config.settings import check_placing
 
     check_placing({str(key): value for key, value in config.placing.items()})
 

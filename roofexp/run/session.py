@@ -12,6 +12,7 @@ import msgspec
 from roofexp.clocks.hold import ClockHold, Held, Target
 from roofexp.clocks.journal import ncu_or_none, open_gpu
 from roofexp.config.paths import cache_folder, kernel_roots
+from roofexp.config.settings import TimingSettings
 from roofexp.devices import parse_device
 from roofexp.devices.cpu.machine import missing_cores
 from roofexp.devices.environment import worker_environment
@@ -19,7 +20,6 @@ from roofexp.errors import SkippedError
 from roofexp.measure.bench import Progress, Reply, Request
 from roofexp.measure.worker import Worker
 from roofexp.records.machine import Machine, RoofSet
-from roofexp.records.samples import TimingSettings
 from roofexp.records.sweep_folder import write_machine, write_roofs
 from roofexp.roofs.store import TAKES_THEM, Announce, RoofStore, notice, read_stored, stored_file
 

@@ -9,10 +9,10 @@ import numpy
 from numba import njit, prange
 
 from roofexp.config.paths import conf_folder, kernels_folder
+from roofexp.config.settings import TimingSettings
 from roofexp.devices.cpu.device import CpuDevice
 from roofexp.kernel.load import load_kernel
 from roofexp.measure.bench import Bench, Request
-from roofexp.records.samples import TimingSettings
 from roofexp.roofs.store import RoofStore
 
 SETTINGS = TimingSettings(

@@ -60,10 +60,10 @@ def with_roofexp(json_file: str, dirty: bool = False) -> None:
     import yaml
 
     from roofexp.config.paths import conf_folder, kernels_folder
+    from roofexp.config.settings import TimingSettings
     from roofexp.devices.cuda.device import CudaDevice
     from roofexp.kernel.load import load_kernel
     from roofexp.measure.bench import Bench, Request
-    from roofexp.records.samples import TimingSettings
 
     settings = TimingSettings(**yaml.safe_load((conf_folder() / "timing/default.yaml").read_text()))
     device = CudaDevice(0, [kernels_folder()])
