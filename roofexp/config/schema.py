@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from roofexp.config.settings import PlacingSettings as PlacingConfig
     from roofexp.config.settings import TimingSettings as TimingConfig
 else:
-    TimingConfig, PlacingConfig = config_type(TimingSettings), config_type(PlacingSettings)
+    TimingConfig = config_type(TimingSettings, "TimingConfig", __name__)
+    PlacingConfig = config_type(PlacingSettings, "PlacingConfig", __name__)
 
 from roofexp.config.cases import register_cases, register_options
 from roofexp.config.paths import conf_folder

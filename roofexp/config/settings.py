@@ -45,14 +45,15 @@ class PlacingSettings(msgspec.Struct, frozen=True, kw_only=True):
     rules: str | None = None  # a file of diagnosis rules instead of the program's own
 
 
-def config_type(settings: type[msgspec.Struct]) -> type:
-    """The same fields as a dataclass, as OmegaConf wants its types: what has no default must be given in YAML."""
+def config_type(settings: type[msgspec.Struct], name: str, module: str) -> type:
+    """The same fields as a dataclass, as OmegaConf wants its types: what has no default must be given in YAML. ``name``
+    in ``module`` is where pickle finds it."""
     hints = get_type_hints(settings)
     fields: list[Any] = [
         (field.name, hints[field.name], "???" if field.required else field.default)
         for field in msgspec.structs.fields(settings)
     ]
-    return dataclasses.make_dataclass(settings.__name__, fields)
+    return dataclasses.make_dataclass(name, fields, namespace={"__module__": module})
 
 
 def check_placing(placing: Mapping[str, Any]) -> None:
