@@ -37,7 +37,6 @@ def _controlled(counted, cache_control: str):
     return msgspec.structs.replace(counted, cache_control=cache_control)
 
 
-@pytest.mark.skipif(not CAPTURE.is_file(), reason="no capture yet: tests/gpu/test_counters.py makes it")
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
 def test_capture(captured: Points, fact: Callable[[Points], None]) -> None:
     fact(captured)

@@ -36,7 +36,6 @@ from roofexp.roofs.machine_lookup import RoofSession, known_machine_id, roofs_co
 from roofexp.roofs.precompile import (
     Item,
     compile_item,
-    find_disassembler,
     instruction_check,
     look_at,
     parse_disassembly,
@@ -316,7 +315,6 @@ def test_the_instruction_mix_of_the_loop() -> None:
     assert not instruction_check(blocks, "DFMA", 0.0).passed
 
 
-@pytest.mark.skipif(find_disassembler() is None, reason="nvdisasm is missing")
 @pytest.mark.parametrize(
     "name", ["fp64 fma", "bf16 fma", "bf16 tensor", "int8 tensor", "int32 imad", "fp64 tensor fp64"]
 )

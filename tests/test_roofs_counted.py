@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from roofexp.config.paths import conf_folder, kernels_folder
-from roofexp.devices.cuda.code import compile_source, defines_of, find_nvrtc
+from roofexp.devices.cuda.code import compile_source, defines_of
 from roofexp.ncu.launch import Launch, Metric
 from roofexp.records.machine import Roof, RoofCheck
 from roofexp.roofs.assembly import assemble
 from roofexp.roofs.benchmark import kernel_of
 from roofexp.roofs.counter_check import Counted, against_formula, checked, metrics_of
-from roofexp.roofs.precompile import disassemble, find_disassembler, hot_loop
+from roofexp.roofs.precompile import disassemble, hot_loop
 from roofexp.roofs.table import checks_text, mixes_text
 from tests.test_roofs_command import H200, benchmarks, gpu_outcome
 
@@ -200,7 +200,6 @@ def test_tiles_in_l2_are_shared_out_evenly_among_the_sms(name: str) -> None:
     assert 0.15 < arrays * tiles * tile_bytes / L2_BYTES < (0.9 if name == "l2 far" else 0.4)
 
 
-@pytest.mark.skipif(find_disassembler() is None or find_nvrtc().reason is not None, reason="compiler tools are missing")
 @pytest.mark.parametrize(("name", "loads"), [("l2 read", 8), ("l2 copy", 4), ("l2 triad", 8)])
 def test_reads_of_l2_go_past_l1_in_every_pass(name: str, loads: int, cache_folder: Path) -> None:
     """SASS has a load that asks for the value of the whole GPU; L1 never answers it."""

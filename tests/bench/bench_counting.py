@@ -24,6 +24,7 @@ METRIC = "dram__bytes_read.sum"
 SIZES = [1 << power for power in range(16, 28)]
 REPEATS = 5
 ALLOWED = 1.3
+MOST_S = 60.0  # for two points at any level
 BARE = """
 import sys
 import cupy, numpy
@@ -118,8 +119,16 @@ def test_levels(ncu: Path, tmp_path: Path) -> None:
     machine = CudaDevice(0, [kernels_folder()]).machine()
     jobs = [["kernel=saxpy", "size=67108864"], ["kernel=gemm", "size=4096", "precision=bf16"]]
     folder = make_sweep(tmp_path / "sweep", *jobs, machine=machine)
+    passes: dict[str, list[int]] = {}
     for level in ("basic", "basic", "hierarchy", "diagnosis"):
         wish = Wish(override={"level": level}, again=True)
-        took = seconds(lambda wish=wish: count_sweep(folder, wish, say=lambda line: None))
-        passes = [point.counted.passes if point.counted else None for point in points_of(folder)]
-        print(f"\n{level}: {took:.1f} s for two points, passes {passes}")
+        took_s = seconds(lambda wish=wish: count_sweep(folder, wish, say=lambda line: None))
+        counted = [point.counted for point in points_of(folder)]
+        assert all(counts is not None and counts.unavailable is None for counts in counted), counted
+        passes[level] = [counts.passes or 0 for counts in counted if counts]
+        print(f"\n{level}: {took_s:.1f} s for two points (at most {MOST_S:.0f}), passes {passes[level]}")
+        assert took_s <= MOST_S
+    for point in range(len(jobs)):  # each level reads more than the one before it
+        basic, hierarchy, diagnosis = (passes[level][point] for level in ("basic", "hierarchy", "diagnosis"))
+        assert 0 < basic <= hierarchy <= diagnosis
+        assert basic < diagnosis
