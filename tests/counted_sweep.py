@@ -15,8 +15,9 @@ from roofexp.config.schema import register
 from roofexp.config.settings import PlacingSettings
 from roofexp.kernel.load import kernel_of
 from roofexp.placing.roofline import model_traffic, place
+from roofexp.records.archive import read_sweep_points
 from roofexp.records.machine import Machine, Roof, RoofSet
-from roofexp.records.point import Clock, Point, Timing, read_points, write_point
+from roofexp.records.point import Clock, Point, Timing, write_point
 from roofexp.records.sweep_folder import write_machine, write_roofs, write_sweep
 from tests.kernel_cases import CONF
 
@@ -108,4 +109,4 @@ def timed_point(
 
 
 def points_of(folder: Path) -> list[Point]:
-    return read_points(folder)
+    return read_sweep_points(folder)

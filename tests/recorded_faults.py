@@ -15,8 +15,9 @@ import msgspec
 
 from roofexp.commands.diagnose import judged
 from roofexp.counters.report_placing import placing_settings
+from roofexp.records.archive import read_sweep_points
 from roofexp.records.machine import RoofSet
-from roofexp.records.point import Point, read_points
+from roofexp.records.point import Point
 from roofexp.records.sweep_folder import read_roofs
 from tests.ncu_text import DATA
 
@@ -42,7 +43,7 @@ def judged_anew(name: str) -> list[Point]:
 
 def pack(folder: Path) -> bytes:
     """The records without their verdicts, which the rules find anew."""
-    points = [msgspec.structs.replace(point, diagnosis=None) for point in read_points(folder)]
+    points = [msgspec.structs.replace(point, diagnosis=None) for point in read_sweep_points(folder)]
     record = msgspec.to_builtins(Recorded(read_roofs(folder)[0], sorted(points, key=lambda point: point.job)))
     for point in record["points"]:
         point["overrides"] = [change for change in point["overrides"] if "/" not in change.split("=", 1)[-1]]

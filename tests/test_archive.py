@@ -29,7 +29,7 @@ from roofexp.records.point import Flag, write_point
 from roofexp.records.sweep_folder import read_roofs, read_sweep, write_sweep
 from roofexp.report import write_report
 from roofexp.run.finish import collect, stored_configuration
-from roofexp.run.resume import resumed
+from roofexp.run.resume import resumed_arguments
 from roofexp.tracking.sweep_run import read_sweep as read_folder
 from roofexp.tracking.sweep_run import sweep_files
 from tests.counted_sweep import make_sweep
@@ -195,8 +195,8 @@ def test_a_published_sweep_is_neither_counted_nor_resumed(packed: Path, capsys: 
     before = {file: file.read_bytes() for file in packed.rglob("*") if file.is_file()}
     assert count([str(packed)]) == EXIT_BAD_INPUT
     assert "is published; allowed: the folder that was measured" in capsys.readouterr().err
-    with pytest.raises(BadInputError, match=r"published, and stays as it is; python -m roofexp\.reproduce"):
-        resumed([f"resume={packed}"])
+    with pytest.raises(BadInputError, match=r"published, and stays as it is; run python -m roofexp\.reproduce"):
+        resumed_arguments([f"resume={packed}"])
     assert {file: file.read_bytes() for file in packed.rglob("*") if file.is_file()} == before
 
 

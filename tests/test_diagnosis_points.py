@@ -14,7 +14,8 @@ from roofexp.diagnosis.facts import facts_of, vocabulary
 from roofexp.diagnosis.rules import read_rules
 from roofexp.diagnosis.verdict_table import count_right, expectation_table, write_expectations
 from roofexp.placing.roofline import attainable, mix_share, ridge
-from roofexp.records.point import Counted, CountedKernel, Point, read_points, write_point
+from roofexp.records.archive import read_sweep_points
+from roofexp.records.point import Counted, CountedKernel, Point, write_point
 from roofexp.records.points_table import verdict_columns
 from tests.counted_sweep import MACHINE, make_sweep, points_of
 from tests.counting_facts import CASES, read_gathered
@@ -291,7 +292,7 @@ def test_a_stored_sweep_is_judged_anew(stored: Path, capsys: pytest.CaptureFixtu
     assert command.main([str(stored)]) == 0
     told = capsys.readouterr().out
     assert "verdict" in told
-    points = read_points(stored)
+    points = read_sweep_points(stored)
     assert all(point.diagnosis is not None for point in points)
     rows = list(csv.DictReader((stored / "points.csv").open()))
     assert [row["verdict"] for row in rows] == [point.diagnosis.verdict.name for point in points if point.diagnosis]
@@ -304,14 +305,14 @@ def test_thresholds_and_rules_can_be_changed_afterwards(
     slow = msgspec.structs.replace(timed_at(points_of(stored)[0], 0.25, 0.6), job=0)
     write_point(stored / "0", slow)
     assert command.main([str(stored)]) == 0
-    assert read_points(stored)[0].diagnosis.verdict.name != "on the DRAM roof"  # type: ignore[union-attr]
+    assert read_sweep_points(stored)[0].diagnosis.verdict.name != "on the DRAM roof"  # type: ignore[union-attr]
     before = (stored / "0/point.json").read_bytes()
     assert command.main([str(stored), "--on-roof", "0.5", "--details", "--dry-run"]) == 0
     assert "on the DRAM roof" in capsys.readouterr().out
     assert (stored / "0/point.json").read_bytes() == before
     text = OWN_RULE.format(when="fraction < on_roof", score="1", fact="fraction")
     assert command.main([str(stored), "--rules", rules_file(tmp_path, text)]) == 0
-    assert read_points(stored)[0].diagnosis.verdict.name == "slow"  # type: ignore[union-attr]
+    assert read_sweep_points(stored)[0].diagnosis.verdict.name == "slow"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("text", ["", "rules: []\n", "- a\n", "# nothing\n"])
@@ -328,7 +329,7 @@ def test_pauses_are_judged_under_the_roofs_of_a_device_that_nobody_held(stored: 
     point = points_of(stored)[0]
     write_point(stored / "0", msgspec.structs.replace(point, clock_mode="duty", diagnosis=None))
     assert command.main([str(stored)]) == 0
-    assert read_points(stored)[0].diagnosis is not None
+    assert read_sweep_points(stored)[0].diagnosis is not None
 
 
 def test_strict_fails_where_a_verdict_is_not_the_expected_one(stored: Path) -> None:

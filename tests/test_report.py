@@ -18,7 +18,8 @@ from roofexp.commands.report import main
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK
 from roofexp.records.archive import CONFIGS as CONFIGS_FILE
 from roofexp.records.archive import POINTS as POINTS_FILE
-from roofexp.records.point import Flag, read_point, read_points, write_point
+from roofexp.records.archive import read_sweep_points
+from roofexp.records.point import Flag, read_point, write_point
 from roofexp.records.sweep_folder import read_sweep, write_sweep
 from roofexp.report import breakable, size_text, write_report
 from roofexp.report.cautions import cautions
@@ -98,7 +99,7 @@ def test_every_file_link_leads_to_a_file_and_nothing_is_fetched(sweep: Path) -> 
 
 def test_every_point_has_its_row_with_its_record(sweep: Path) -> None:
     text = page_of(sweep)
-    for point in read_points(sweep):
+    for point in read_sweep_points(sweep):
         row = text[text.index(f'<tbody id="p{point.job}"') :].split("</tbody>")[0]
         assert f'href="{point.job}/point.json"' in row
         assert f'href="{point.job}/samples.csv"' in row
@@ -129,7 +130,7 @@ def test_warnings_come_worst_first_and_name_their_points(sweep: Path) -> None:
         "noisy",
         "counters unavailable",
         "traffic modelled",
-        "git tree dirty",
+        "uncommitted changes",
         "roofs disturbed",
         "roofs incomplete: only lower bounds",
         "roofs that failed a check",
@@ -139,7 +140,7 @@ def test_warnings_come_worst_first_and_name_their_points(sweep: Path) -> None:
     levels = [caution.level for caution in found]
     assert levels == sorted(levels, key=("wrong", "caution", "note").index)
     noisy = next(caution for caution in found if caution.title == "noisy")
-    assert noisy.points == sum(any(flag.name == "noisy" for flag in point.flags) for point in read_points(sweep))
+    assert noisy.points == sum(any(flag.name == "noisy" for flag in point.flags) for point in read_sweep_points(sweep))
     text = page_of(sweep)
     assert text.index("h-warnings") < text.index("h-verdicts") < text.index("h-figures")
 
@@ -157,11 +158,12 @@ def test_a_sweep_that_was_stopped_or_damaged_says_so(bare: Path) -> None:
     assert "sweep not finished" in found
     assert "git commit unknown" in found
     messages = " ".join(entry.message for entry in found["files that could not be read"].entries)
-    assert "1/point.json" in messages
+    damaged = [entry.message for caution in cautions(contents) if caution.level == "wrong" for entry in caution.entries]
+    assert any(message.startswith("1/point.json is not a point record") for message in damaged)
     assert "job 99" in messages
-    assert str(bare) not in messages
+    assert str(bare) not in " ".join(damaged)
     assert write_report(bare).is_file()
-    assert len(contents.points) == 7
+    assert len(contents.points) == 8
 
 
 def test_a_broken_gate_and_an_unexpected_verdict_come_first(bare: Path) -> None:
@@ -179,7 +181,7 @@ def test_a_broken_gate_and_an_unexpected_verdict_come_first(bare: Path) -> None:
 
 def test_a_clean_sweep_has_no_warnings(bare: Path) -> None:
     write_sweep(bare, {**read_sweep(bare), "git_dirty": False})
-    for point in read_points(bare):
+    for point in read_sweep_points(bare):
         if point.status != "ok" or point.traffic is None or point.traffic.source != "counted":
             shutil.rmtree(bare / str(point.job))
         else:
@@ -257,7 +259,7 @@ def test_packed_records_are_linked_where_they_lie(bare: Path, tmp_path: Path) ->
     packed.mkdir()
     for name in ("points.csv", "roofs.json", "sweep.yaml"):
         shutil.copy(bare / name, packed)
-    lines = [msgspec.json.encode(point) for point in read_points(bare)]
+    lines = [msgspec.json.encode(point) for point in read_sweep_points(bare)]
     (packed / POINTS_FILE).write_bytes(lzma.compress(b"\n".join(lines)))
     config = {"job": 0, "config": {"kernel": {"name": "gemm"}, "size": 32}}
     (packed / CONFIGS_FILE).write_bytes(lzma.compress(msgspec.json.encode(config)))
@@ -318,7 +320,7 @@ def test_bad_input_is_one_line(what: str, bare: Path, tmp_path: Path, capsys: py
 
 def test_an_error_in_the_page_loses_nothing(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (bare / "report.html").mkdir()
-    assert finish_report(bare, read_points(bare)) is None
+    assert finish_report(bare, read_sweep_points(bare)) is None
     assert capsys.readouterr().err.count("\n") == 1
     assert finish_report(bare, []) is None
 

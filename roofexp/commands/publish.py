@@ -16,7 +16,7 @@ from pathlib import Path
 
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
 from roofexp.records.archive import is_packed, pack, read_configs, read_sweep_points
-from roofexp.records.sweep_folder import read_sweep
+from roofexp.records.sweep_folder import commit_names, read_sweep
 from roofexp.text.console import relative
 from roofexp.text.numbers import engineering
 
@@ -142,7 +142,8 @@ def _check_source(folder: Path, dirty: bool) -> None:
         raise BadInputError(str(error)) from error
     if not dirty and (not sweep.get("git_commit") or sweep.get("git_dirty")):
         what = "had uncommitted changes" if sweep.get("git_commit") else "is not known by a git commit"
-        raise BadInputError(f"{folder}: the code that measured it {what}; measure again, or give --dirty")
+        states = f" ({'; '.join(commit_names(sweep))})" if sweep.get("commits") else ""
+        raise BadInputError(f"{folder}: the code that measured it {what}{states}; measure again, or give --dirty")
 
 
 def _write_report(folder: Path) -> None:

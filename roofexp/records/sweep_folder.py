@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import datetime
 import importlib.metadata
 import os
@@ -9,6 +10,7 @@ import platform
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,51 @@ def describe_sweep(name: str, overrides: list[str], experiment: str) -> dict[str
         "git_dirty": dirty,
         "versions": versions(),
     }
+
+
+def resumed_sweep(sweep: dict[str, Any]) -> dict[str, Any]:
+    """The description of a sweep that goes on: ``commits`` lists every state of the code that measured, each with the
+    time from which it did. ``git_dirty`` and ``git_commit`` are those of the worst."""
+    first = {"git_commit": sweep.get("git_commit"), "git_dirty": sweep.get("git_dirty"), "from": sweep.get("started")}
+    commits = list(sweep.get("commits") or [first])
+    commit, dirty = git_state()
+    if (commits[-1]["git_commit"], commits[-1]["git_dirty"]) == (commit, dirty):
+        return sweep
+    return _of_commits(sweep, [*commits, {"git_commit": commit, "git_dirty": dirty, "from": now()}])
+
+
+def commit_names(sweep: Mapping[str, Any]) -> list[str]:
+    """Every commit that measured points, with "uncommitted changes" where there were some; empty where none is
+    recorded."""
+    states = sweep.get("commits") or [sweep]
+    names = [
+        f"{state.get('git_commit') or 'unknown'}{' with uncommitted changes' if state.get('git_dirty') else ''}"
+        for state in states
+    ]
+    return list(dict.fromkeys(names)) if names != ["unknown"] else []
+
+
+def without_idle_commits(sweep: dict[str, Any], created: Iterable[str]) -> dict[str, Any]:
+    """The description without the states of the code that measured none of the points (``created``: their times)."""
+    commits = sweep.get("commits") or []
+    starts = [_moment(entry["from"]) for entry in commits]
+    used = {max(bisect.bisect_right(starts, _moment(time)) - 1, 0) for time in created}
+    kept = [entry for number, entry in enumerate(commits) if number in used]
+    return _of_commits(sweep, kept) if 0 < len(kept) < len(commits) else sweep
+
+
+def _moment(stamp: str | None) -> float:
+    """Seconds since 1970 of an ISO 8601 time; 0 of any other text."""
+    try:
+        return datetime.datetime.fromisoformat(str(stamp)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _of_commits(sweep: dict[str, Any], commits: list[dict[str, Any]]) -> dict[str, Any]:
+    worst = max(commits, key=lambda entry: (not entry["git_commit"], bool(entry["git_dirty"])))
+    dirty = True if any(entry["git_dirty"] for entry in commits) else worst["git_dirty"]
+    return sweep | {"git_commit": worst["git_commit"], "git_dirty": dirty, "commits": commits}
 
 
 def write_sweep(folder: Path, sweep: dict[str, Any]) -> None:

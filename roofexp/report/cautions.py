@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Point
+from roofexp.records.sweep_folder import commit_names
 from roofexp.report.contents import Contents
 from roofexp.text.numbers import percent
 
@@ -79,10 +80,13 @@ def _sweep(contents: Contents) -> Iterator[Caution]:
     if str(sweep.get("status", "")).upper() == "KILLED" or (sweep.get("started") and not sweep.get("finished")):
         yield _of_sweep("caution", "sweep not finished", "it was stopped; what was measured until then is shown")
     if sweep.get("git_dirty"):
-        commit = str(sweep.get("git_commit") or "unknown")[:12]
-        yield _of_sweep("caution", "git tree dirty", f"the program differed from commit {commit} when it measured")
+        states = ", ".join(commit_names(sweep))
+        yield _of_sweep("caution", "uncommitted changes", f"commit them and measure again: {states}")
     elif not sweep.get("git_commit"):
         yield _of_sweep("note", "git commit unknown", "which version of the code measured this is not recorded")
+    if len(sweep.get("commits") or []) > 1:
+        states = ", ".join(commit_names(sweep))
+        yield _of_sweep("note", "several commits", f"the sweep was resumed with other code: {states}")
 
 
 def _gate(contents: Contents) -> Iterator[Caution]:

@@ -13,7 +13,7 @@ from roofexp.errors import BadInputError
 from roofexp.records import archive
 from roofexp.records.archive import stored_config
 from roofexp.records.machine import Machine, RoofSet
-from roofexp.records.point import Point, read_point
+from roofexp.records.point import Point
 from roofexp.records.points_table import read_points_table
 from roofexp.records.sweep_folder import read_roofs, read_sweep
 
@@ -58,7 +58,7 @@ def read_contents(folder: Path) -> Contents:
     if not points:
         raise BadInputError(f"{folder}: no point that can be read; {ALLOWED}")
     folders = archive.job_folders(folder)
-    problems += _unreadable(folder, set(folders.values()))
+    problems += _unrecorded(folder)
     job, config = _first_config(folder, folders)
     roofs = _attempt(lambda: read_roofs(folder), [], problems)
     machines = {roof_set.machine.machine_id: roof_set.machine for roof_set in roofs}
@@ -83,19 +83,13 @@ def _read_points(folder: Path) -> tuple[list[Point], Source]:
     return read_points_table(folder / "points.csv"), "table"
 
 
-def _unreadable(folder: Path, readable: set[Path]) -> list[str]:
-    """Records that are damaged, and jobs that were begun and left none."""
-    problems = []
-    for file in sorted(folder.glob("*/point.json")):
-        if file.parent not in readable:
-            try:
-                read_point(file)
-            except (ValueError, OSError) as error:
-                problems.append(str(error).replace(str(file), str(file.relative_to(folder))))
+def _unrecorded(folder: Path) -> list[str]:
+    """Jobs that were begun and left no record."""
     begun = [own.parent.name for own in sorted(folder.glob("*/.hydra")) if not (own.parent / "point.json").exists()]
-    if begun:
-        problems.append(f"no record was left by job {', '.join(begun)}: it was begun and not ended")
-    return problems
+    if not begun:
+        return []
+    jobs = f"job {begun[0]} was" if len(begun) == 1 else f"jobs {', '.join(begun)} were"
+    return [f"{jobs} begun and left no record; continue the sweep with resume="]
 
 
 def _first_config(folder: Path, folders: dict[int, Path]) -> tuple[int | None, dict[str, Any] | None]:

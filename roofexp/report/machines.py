@@ -13,7 +13,7 @@ import yaml
 from roofexp.records.clock_readings import mean_power_w
 from roofexp.records.machine import Machine, Roof, RoofCheck, RoofSet
 from roofexp.records.point import Point
-from roofexp.records.sweep_folder import JUDGED_WITH
+from roofexp.records.sweep_folder import JUDGED_WITH, commit_names
 from roofexp.report.contents import Contents
 from roofexp.report.point_details import Fact, quantity
 from roofexp.text.numbers import engineering, percent, plain, span
@@ -23,6 +23,7 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
     command: str  # "" where it is not recorded
     commit: str
     dirty: bool | None
+    commits: list[str]  # every state of the code that measured points
     started: str
     finished: str
     versions: dict[str, str]
@@ -39,6 +40,7 @@ def repetition(contents: Contents) -> Repetition:
         command=command_of(sweep),
         commit=str(sweep.get("git_commit") or ""),
         dirty=sweep.get("git_dirty"),
+        commits=commit_names(sweep),
         started=moment(str(sweep.get("started") or "")),
         finished=moment(str(sweep.get("finished") or "")),
         versions={str(name): str(text) for name, text in versions.items()} if isinstance(versions, dict) else {},

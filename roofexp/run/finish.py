@@ -18,7 +18,15 @@ from roofexp.records.archive import POINTS, is_packed, job_folders, read_configs
 from roofexp.records.files import write_atomically, write_json
 from roofexp.records.point import Point, write_point
 from roofexp.records.points_table import write_points_table
-from roofexp.records.sweep_folder import JUDGED_WITH, now, read_machines, read_roofs, read_sweep, write_sweep
+from roofexp.records.sweep_folder import (
+    JUDGED_WITH,
+    now,
+    read_machines,
+    read_roofs,
+    read_sweep,
+    without_idle_commits,
+    write_sweep,
+)
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
 from roofexp.run.summary import counts, print_summary
@@ -249,7 +257,7 @@ def collect(folder: Path, interrupted: bool = False) -> list[Point]:
     roofs = read_roofs(folder)
     if roofs:
         write_json(folder / "roofs.json", roofs)
-    sweep = read_sweep(folder)
+    sweep = without_idle_commits(read_sweep(folder), (point.created for point in points))
     if sweep:
         sweep["finished"] = now()
         sweep.pop("status", None)

@@ -22,6 +22,7 @@ from roofexp.records.sweep_folder import (
     STOP_MARK,
     describe_sweep,
     read_sweep,
+    resumed_sweep,
     write_sweep,
 )
 from roofexp.run.claim import claim_folder
@@ -91,7 +92,9 @@ def _described(config: DictConfig, folder: Path, plain_run: bool) -> dict[str, A
     if not sweep:
         sweep = describe_sweep(sweep_name(config), list(config.hydra.overrides.task), str(config.tracking.experiment))
         sweep |= {"arguments": repeatable(sys.argv[1:]), "plain_run": plain_run}
-        write_sweep(folder, sweep)
+    else:
+        sweep = resumed_sweep(sweep)
+    write_sweep(folder, sweep)
     return sweep
 
 

@@ -14,7 +14,7 @@ from roofexp.config.plain import explain, plain
 from roofexp.config.schema import Config
 from roofexp.errors import BadInputError
 from roofexp.records.archive import is_packed
-from roofexp.records.sweep_folder import describe_sweep, read_sweep, write_sweep
+from roofexp.records.sweep_folder import describe_sweep, read_sweep, resumed_sweep, write_sweep
 from roofexp.run.finish import finish
 from roofexp.run.job import JobPlace, run_at
 from roofexp.run.process import PROCESS
@@ -124,7 +124,9 @@ def _described(folder: Path, described: Settings) -> Settings:
     sweep = read_sweep(folder)
     if not sweep:
         sweep = describe_sweep(described["name"], [], "roofexp") | described
-        write_sweep(folder, sweep)
+    else:
+        sweep = resumed_sweep(sweep)
+    write_sweep(folder, sweep)
     return sweep
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.records.point import Point, read_points
+from roofexp.records.archive import read_sweep_points
+from roofexp.records.point import Point
 from tests.kernel_cases import ROOT
 
 MOST_WRONG = 1  # of the planted faults
@@ -21,12 +22,12 @@ MOST_WRONG = 1  # of the planted faults
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
     if folder := os.environ.get("ROOFEXP_FAULTS"):
-        return read_points(Path(folder))
+        return read_sweep_points(Path(folder))
     outputs = tmp_path_factory.mktemp("outputs")
     command = [sys.executable, "-m", "roofexp", "experiment=faults", "tracking=none", f"outputs={outputs}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     print(done.stdout[-12_000:], done.stderr[-2_000:])
-    return read_points(next((outputs / "faults").iterdir()))
+    return read_sweep_points(next((outputs / "faults").iterdir()))
 
 
 def test_every_kernel_gives_its_result_and_is_counted(points: list[Point]) -> None:
