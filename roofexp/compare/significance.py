@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from roofexp.records.samples import median, quantile
+from roofexp.records.samples import autocorrelation_time, median, quantile
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,27 +106,6 @@ def holm(p_values: Sequence[float], level: float) -> list[bool]:
             break
         rejected[i] = True
     return rejected
-
-
-def autocorrelation_time(series: Sequence[float]) -> float:
-    """How many successive values say as much as one independent value: at least 1, at most all of them."""
-    import numpy
-
-    count = len(series)
-    centred = numpy.asarray(series, dtype=float) - numpy.mean(series)
-    if count < 4 or not centred.any():
-        return 1.0
-    size = 1 << (2 * count - 1).bit_length()
-    transform = numpy.fft.rfft(centred, size)
-    covariance = numpy.fft.irfft(transform * numpy.conj(transform), size)[: count // 2 + 1]
-    correlation = covariance / covariance[0]
-    total = 0.0
-    for lag in range(0, len(correlation) - 1, 2):
-        pair = float(correlation[lag] + correlation[lag + 1])
-        if pair <= 0:
-            break
-        total += pair
-    return min(max(2 * total - 1, 1.0), float(count))
 
 
 def _median_error(ordered: Sequence[float]) -> float:

@@ -79,6 +79,7 @@ def _settled(clock: Clock, rows: Sequence[Row], from_s: float) -> Clock:
         clock,
         compute_hz=sum(laps) / len(laps) if laps else clock.compute_hz,
         source=f"{clock.source}, from {from_s:.1f} s on" if laps else clock.source,
+        spans_timing=bool(laps),
         readings=msgspec.structs.replace(clock.readings, **means),
     )
 

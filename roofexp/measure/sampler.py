@@ -13,7 +13,7 @@ from roofexp.devices.base import Streamed
 from roofexp.measure.duty_cycle import Pace
 from roofexp.measure.steadiness import FEWEST_BATCHES, batch_means, judge, mean_half_width, relative_half_width
 from roofexp.records.point import Flag, Timing
-from roofexp.records.samples import Samples, median, median_interval, quantile
+from roofexp.records.samples import Samples, known_within, median, quantile
 
 BATCH_TRIES = 5  # of a soak's batch, where other programs run on the units that are measured
 
@@ -22,6 +22,8 @@ LONGEST_TRIES_S = 1.0  # what disturbs a launch is over by then: a longer one is
 SHORT_BATCH = 0.25  # of what was asked for: a disturbed launch had chosen the batch
 
 FEWEST_SAMPLES = 3  # taken even when one sample is longer than the budget
+
+LEAST_TIMED_S = 0.01  # in the launches themselves: what disturbs a GPU for a millisecond is no tenth of the time then
 
 RESTORE_LAUNCHES = 1000  # inout operands are renewed after this many launches, before they run away
 
@@ -176,8 +178,9 @@ class Sampler:
         if pace.duty is not None:
             means = batch_means(times, numbers)
             return len(means) >= FEWEST_BATCHES and mean_half_width(means) <= settings.target
-        known = _time_to_look(len(times)) and len(times) >= settings.min_samples
-        return known and relative_half_width(times) <= settings.target
+        timed_s = self.launches * sum(times)
+        enough = len(times) >= settings.min_samples and timed_s >= LEAST_TIMED_S
+        return enough and _time_to_look(len(times)) and relative_half_width(times) <= settings.target
 
     def taken(self, times: list[float], stamps: list[float], numbers: Sequence[int] = ()) -> Samples:
         """The samples of a timed part that ends now, with the pause that belongs to it."""
@@ -208,7 +211,7 @@ def measure(
 def summarised(samples: Samples, warmup_s: float, floor_s: float | None, method: str) -> Timing:
     """Order statistics of the samples."""
     ordered = sorted(samples.time_s)
-    low, high = median_interval(ordered)
+    low, high = known_within(samples.time_s)
     return Timing(
         median_s=median(ordered),
         p5_s=quantile(ordered, 0.05),
@@ -220,6 +223,7 @@ def summarised(samples: Samples, warmup_s: float, floor_s: float | None, method:
         warmup_s=warmup_s,
         floor_s=floor_s,
         method=method,
+        mean_s=samples.timed_s / samples.launches,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from roofexp.config.settings import TimingSettings
 from roofexp.records.point import Flag, Timing
-from roofexp.records.samples import Samples, median, median_interval, quantile
+from roofexp.records.samples import Samples, known_within, median, quantile
 
 FEWEST_BATCHES = 3
 
@@ -57,9 +57,9 @@ def mean_half_width(values: Sequence[float]) -> float:
 
 def relative_half_width(times: Sequence[float]) -> float:
     """Half the 95 % interval of the median, over the median."""
-    ordered = sorted(times)
-    low, high = median_interval(ordered)
-    return (high - low) / 2 / median(ordered) if median(ordered) else 0.0
+    low, high = known_within(times)
+    middle = median(times)
+    return (high - low) / 2 / middle if middle else 0.0
 
 
 def batch_slowing(samples: Samples) -> float | None:

@@ -14,7 +14,8 @@ from roofexp.config.settings import PlacingSettings
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Bound, Counted, Flag, Placement, Point, Traffic, Work
 
-PLACING_FLAGS = ("no roof", "nothing to place", "above a roof", "incomplete roof")  # that ``place`` gives
+# what ``place`` says of a point
+PLACING_FLAGS = ("no roof", "nothing to place", "above a roof", "above the limit", "incomplete roof")
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,8 +88,21 @@ def place(point: Point, roofs: RoofSet, settings: PlacingSettings) -> tuple[Plac
     assert roof is not None
     cause = _cause(bound, reading, point, roofs, roof, settings)
     flags = [Flag("above a roof", cause)] if bound == "above a roof" else []
+    flags += _above_limit(reading, compute, point)
     flags += [Flag("incomplete roof", f"{roof.name}: {roof.incomplete}")] if roof.incomplete else []
     return _placement(bound, reading, point.traffic.level, roof, cause), flags
+
+
+def _above_limit(reading: Reading, compute: Roof | None, point: Point) -> list[Flag]:
+    """More FLOPs than the units can do at the clock held: then a number is wrong, however near the roof it looks."""
+    clock_hz = point.clock.compute_hz if point.clock else None
+    if compute is None or not (compute.limit and compute.compute_hz and clock_hz and point.work and point.work.flops):
+        return []
+    share = reading.achieved / (compute.limit * clock_hz / compute.compute_hz)
+    if share <= 1.0:
+        return []
+    why = "the clock, the time or the formula of its FLOPs is wrong"
+    return [Flag("above the limit", f"{100 * share:.1f} % of what the units can do at the clock held: {why}")]
 
 
 def read(point: Point, bandwidth: Roof, compute: Roof | None, launch: Roof | None) -> Reading | None:
@@ -97,6 +111,7 @@ def read(point: Point, bandwidth: Roof, compute: Roof | None, launch: Roof | Non
     assert point.work
     assert point.traffic
     flops, moved = point.work.flops, point.traffic.bytes
+    time_s = point.time_at_clock_s or point.timing.median_s
     clock = point.clock.compute_hz if point.clock else None
     bandwidth_rate = bandwidth.at(clock)
     compute_rate = compute.at(clock) if compute else None
@@ -118,8 +133,8 @@ def read(point: Point, bandwidth: Roof, compute: Roof | None, launch: Roof | Non
         bandwidth=bandwidth_rate,
         floor_s=launch.rate if launch else None,
         attainable=limit,
-        achieved=(flops or moved) / point.timing.median_s,
-        time_s=point.timing.median_s,
+        achieved=(flops or moved) / time_s,
+        time_s=time_s,
         bandwidth_binds=binds,
     )
 

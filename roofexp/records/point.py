@@ -68,6 +68,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     warmup_s: float
     floor_s: float | None  # the timer's own floor: an empty launch measured the same way
     method: str
+    mean_s: float | None = None  # of all timed launches: what belongs with a clock that was read over all of them
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,7 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
     before_hz: float | None = None
     after_hz: float | None = None
     source: str = "unknown"
+    spans_timing: bool = False  # the mean over exactly the timed launches, as ``Timing.mean_s`` is
     asked: str | None = None  # what the clock mode asked for: "1200 MHz locked", "duty 0.4"; None: nothing
     readings: ClockReadings = ClockReadings()
 
@@ -241,6 +243,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     overhead_s: float = 0.0  # spent outside it
 
     @property
+    def time_at_clock_s(self) -> float | None:
+        """The time that belongs with the clock: where the clock is the mean over the timed launches, so is the time. A
+        median beside a mean clock is off by as much as the clock moved in between."""
+        if self.timing is None:
+            return None
+        paired = self.clock is not None and self.clock.spans_timing and self.timing.mean_s
+        return self.timing.mean_s if paired else self.timing.median_s
+
+    @property
     def flops_per_s(self) -> float | None:
         """Useful FLOP/s at the event time; None for a kernel without FLOPs or without a time."""
         if self.work is None or self.timing is None or self.work.flops == 0:
@@ -324,7 +335,7 @@ def read_point_or_failure(file: Path) -> Point:
     except (ValueError, OSError) as error:
         return Point(
             point_id="", sweep_id="", job=int(file.parent.name) if file.parent.name.isdigit() else 0, overrides=[],
-            status="failed", reason_kind=UNREADABLE, reason=str(error)[:300], kernel=file.parent.name, size=0,
+            status="failed", reason_kind=UNREADABLE, reason=str(error).replace(f"{file.parent.parent}/", "")[:300], kernel=file.parent.name, size=0,
             precision="", clock_mode="", cache_state="", fill="", config_hash="", created="",
         )  # fmt: skip
 

@@ -193,6 +193,7 @@ def point_row(point: Point) -> dict[str, Any]:
         "status": point.status,
         "reason": point.reason,
         "time_s": timing.median_s if timing else None,
+        "time_mean_s": timing.mean_s if timing else None,
         "time_p5_s": timing.p5_s if timing else None,
         "time_p95_s": timing.p95_s if timing else None,
         "time_low_s": timing.low_s if timing else None,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy
 
+FEWEST_IN_A_THIRD = 3
 LAP_S = 0.25  # between two readings of the clock of a soak
 
 
@@ -54,17 +55,52 @@ def quantile(values: Sequence[float], share: float) -> float:
     return float(numpy.quantile(values, share))
 
 
-def median_interval(ordered: Sequence[float]) -> tuple[float, float]:
+def autocorrelation_time(series: Sequence[float]) -> float:
+    """How many successive values say as much as one independent value: at least 1, at most all of them.
+
+    The sum of the autocorrelations while their pairs are positive (Geyer, Statistical Science 7(4), 1992).
+    """
+    count = len(series)
+    centred = numpy.asarray(series, dtype=float) - numpy.mean(series)
+    if count < 4 or not centred.any():
+        return 1.0
+    size = 1 << (2 * count - 1).bit_length()
+    transform = numpy.fft.rfft(centred, size)
+    covariance = numpy.fft.irfft(transform * numpy.conj(transform), size)[: count // 2 + 1]
+    correlation = covariance / covariance[0]
+    total = 0.0
+    for lag in range(0, len(correlation) - 1, 2):
+        pair = float(correlation[lag] + correlation[lag + 1])
+        if pair <= 0:
+            break
+        total += pair
+    return min(max(2 * total - 1, 1.0), float(count))
+
+
+def median_interval(ordered: Sequence[float], inflation: float = 1.0) -> tuple[float, float]:
     """The 95 % confidence interval of the median, from ranks (normal approximation of the binomial; Le Boudec,
-    Performance Evaluation of Computer and Communication Systems, annex A). Below 6 samples no interval has 95 %:
-    the whole range is returned."""
+    Performance Evaluation of Computer and Communication Systems, annex A). Below 6 independent samples no
+    interval has 95 %: the whole range is returned. ``inflation``: of how many successive samples one is independent."""
     count = len(ordered)
-    if count < 6:
+    if count / inflation < 6:
         return ordered[0], ordered[-1]
-    spread = 0.98 * math.sqrt(count)
+    spread = 0.98 * math.sqrt(count * inflation)
     low = max(0, math.floor(count / 2 - spread) - 1)
     high = min(count - 1, math.ceil(count / 2 + 1 + spread) - 1)
     return ordered[low], ordered[high]
+
+
+def known_within(time_s: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the median of samples in the order in which they were taken: neighbours that move together
+    say less than independent ones, and a time that drifts is not known better than it drifts."""
+    ordered, middle = sorted(time_s), median(time_s)
+    low, high = median_interval(ordered, autocorrelation_time([float(value <= middle) for value in time_s]))
+    third = len(time_s) // 3
+    if third >= FEWEST_IN_A_THIRD:
+        ends = median(time_s[:third]), median(time_s[-third:])
+        if abs(ends[1] / ends[0] - 1) > (high - low) / middle:
+            low, high = min(low, *ends), max(high, *ends)
+    return low, high
 
 
 def window_s(samples: Iterable[tuple[float, float, int]]) -> float:

@@ -167,7 +167,7 @@ class CudaClockWatch:
             readings = msgspec.structs.replace(readings, energy_counter=NVML)
         clock_hz = self._stopwatch.clock_hz()
         source = "cycle counter of every SM over the timed parts" if clock_hz else "unknown: no SM was met twice"
-        return Clock(compute_hz=clock_hz, source=source, readings=readings)
+        return Clock(compute_hz=clock_hz, source=source, readings=readings, spans_timing=clock_hz is not None)
 
     def rows(self) -> list[dict[str, float | str | None]]:
         return sorted(self._sampler.rows, key=lambda row: float(row["at_s"] or 0)) if self._sampler else []
