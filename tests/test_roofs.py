@@ -11,7 +11,8 @@ from roofexp.config.paths import conf_folder
 from roofexp.config.settings import TimingSettings
 from roofexp.errors import BadInputError
 from roofexp.kernel.load import load_kernel
-from roofexp.measure.bench import NOT_QUIET, Reply, Request
+from roofexp.measure.bench import Reply, Request
+from roofexp.measure.host_load import NOT_QUIET
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Clock, Flag, Timing
 from roofexp.records.samples import Samples

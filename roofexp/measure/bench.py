@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import traceback
 from collections.abc import Callable
@@ -17,14 +16,14 @@ from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel
 from roofexp.measure.clock_summary import clock_facts
 from roofexp.measure.duty_cycle import pace_of
+from roofexp.measure.host_load import HostLoad, HostReading, quiet_flags
 from roofexp.measure.sampler import measure
 from roofexp.measure.soak import measure_soak
 from roofexp.records.clock_readings import ClockReadings, has_pauses
 from roofexp.records.point import Check, Clock, Flag, Status, Timing
 from roofexp.records.samples import Samples
+from roofexp.text.console import one_line
 from roofexp.text.numbers import engineering
-
-NOT_QUIET = "machine not quiet"
 
 THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
 
@@ -68,7 +67,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 Progress = Callable[[float], None]
 
-_Timed: TypeAlias = "tuple[Timing, Samples, list[Flag], Clock, list[dict[str, float | str | None]], float | None]"
+_Timed: TypeAlias = "tuple[Timing, Samples, list[Flag], Clock, list[dict[str, float | str | None]], HostReading]"
 
 
 class Bench:
@@ -95,13 +94,13 @@ class Bench:
         except FailedError as error:
             reply = Reply(status="failed", reason_kind=error.kind, reason=str(error))
         except MemoryError as error:
-            reply = Reply(status="failed", reason_kind="out of memory", reason=_one_line(error), poisoned=True)
+            reply = Reply(status="failed", reason_kind="out of memory", reason=one_line(error), poisoned=True)
         except Exception as error:  # whatever else a kernel or a library raises: this point fails, the others go on
             known = self.device.explain(error)
             reply = Reply(
                 status="failed",
                 reason_kind=known.kind if known else "error",
-                reason=str(known) if known else _one_line(error),
+                reason=str(known) if known else one_line(error),
                 detail=traceback.format_exc(),
                 poisoned=True,
             )
@@ -116,14 +115,16 @@ class Bench:
         loaded = device.load(kernel, implementation, request.seed)
         try:
             check = loaded.check()
-            timing, samples, flags, clock, rows, others = self._time(loaded, request, progress)
+            timing, samples, flags, clock, rows, host = self._time(loaded, request, progress)
         finally:
             with contextlib.suppress(Exception):  # a broken context refuses even this; its error was raised already
                 loaded.release()
         period_s = float(request.clock.get("period_s") or 0.2) if pace_of(request.clock).duty else None
         clock, doubts = clock_facts(clock, rows, samples, request.cold, period_s)
-        flags = flags + _quiet_flags(others, request.timing, device.kind) + _clock_flags(clock, request.timing) + doubts
-        readings = msgspec.structs.replace(clock.readings, host_others_share=others)
+        flags = flags + quiet_flags(host, request.timing, device.kind) + _clock_flags(clock, request.timing) + doubts
+        readings = msgspec.structs.replace(
+            clock.readings, host_others_share=host.others_share, host_waited_share=host.waited_share
+        )
         return Reply(
             status="ok",
             implementation=implementation,
@@ -158,16 +159,9 @@ class Bench:
         else:
             device.wake()
             found = measure(loaded, settings, request.cold, floor_s, progress, on_timed=timed_part_begins, pace=pace)
-        others = load.stop()
+        host = load.stop()
         clock = watch.stop()
-        return *found, clock, watch.rows(), others
-
-
-def _quiet_flags(others: float | None, settings: TimingSettings, kind: str) -> list[Flag]:
-    """Other programs disturb a CPU measurement directly; a GPU's only when they hold the host back."""
-    if kind == "cpu" and others is not None and others > settings.busy:
-        return [Flag(NOT_QUIET, f"other programs took {others:.0%} of the machine during the timing")]
-    return []
+        return *found, clock, watch.rows(), host
 
 
 def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
@@ -198,39 +192,3 @@ def throttle_flags(readings: ClockReadings) -> list[Flag]:
     if not shares and held_back is not None and held_back > THROTTLED:
         return [Flag("throttled", f"clocks were held back in {held_back:.0%} of the samples{rest}")]
     return []
-
-
-def _one_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
-
-
-class HostLoad:
-    """Busy time of all CPUs, less this process's own, over the time that passed."""
-
-    def __init__(self) -> None:
-        self._start: tuple[float, float, float] | None = None
-
-    def start(self) -> None:
-        self._start = _times()
-
-    def stop(self) -> float | None:
-        """The share of the whole machine, 0 to 1; None where the interval was too short to tell."""
-        if self._start is None:
-            return None
-        total, busy, own = (after - before for after, before in zip(_times(), self._start, strict=True))
-        if total < 0.2:  # the kernel counts in ticks of 10 ms: below this a share says nothing
-            return None
-        return min(1.0, max(0.0, (busy - own) / total))
-
-
-def _times() -> tuple[float, float, float]:
-    """Seconds of all CPUs together: passed, busy (stolen by a hypervisor included), and in this process."""
-    import psutil
-
-    cpu = psutil.cpu_times()
-    idle = cpu.idle + getattr(cpu, "iowait", 0.0)
-    guest = getattr(cpu, "guest", 0.0) + getattr(cpu, "guest_nice", 0.0)  # counted in user time already
-    total = sum(cpu) - guest
-    own = os.times()
-    return total, total - idle, own.user + own.system

@@ -66,6 +66,7 @@ class ClockReadings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     duty_held: float | None = None
     batch_slowing: float | None = None  # how much longer launches take at the end of a batch
     host_others_share: float | None = None  # of the machine that other programs took
+    host_waited_share: float | None = None  # of the time that a thread of ours had no core
     energy_j: float | None = None
     energy_counter: str | None = None
     power_by_energy_w: float | None = None

@@ -20,7 +20,8 @@ from roofexp.config.paths import PACKAGE, kernel_roots, kernels_folder
 from roofexp.config.settings import TimingSettings
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
-from roofexp.measure.bench import NOT_QUIET, Reply, Request
+from roofexp.measure.bench import Reply, Request
+from roofexp.measure.host_load import NOT_QUIET
 from roofexp.records.files import write_json
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.roofs.assembly import assemble, with_checks
