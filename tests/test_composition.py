@@ -162,3 +162,12 @@ def test_options_by_pattern_are_the_files_of_the_group() -> None:
     config = OmegaConf.create({"faults": "${options:kernel,faults/*}", "products": "${options:kernel,gemm_t*}"})
     assert config.faults.split(",") == sorted(f"faults/{file.stem}" for file in (CONF / "kernel/faults").glob("*.yaml"))
     assert config.products == "gemm_tiled,gemm_torch"
+
+
+def test_a_case_of_the_users_own_is_a_file(loaders: Loaders, tmp_path: Path) -> None:
+    (tmp_path / "case").mkdir()
+    lines = "# @package _global_\ndefaults: [{override /kernel: gemv}, {override /precision: fp32}]\nsize: 8192\n"
+    (tmp_path / "case/mine.yaml").write_text(lines)
+    overrides = [f"hydra.searchpath=[file://{tmp_path}]", "case=mine"]
+    config = loaders[0].load_configuration("config", overrides, RunMode.RUN)
+    assert (config.kernel.name, config.size) == ("gemv", 8192)
