@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.commands.compare import main, share
+from roofexp.commands import run_command
+from roofexp.commands.compare import share
 from roofexp.compare.comparison import compare
-from roofexp.compare.difference import Settings
+from roofexp.compare.difference import Thresholds
 from roofexp.compare.matching import match
 from roofexp.compare.significance import (
     autocorrelation_time,
@@ -41,7 +42,7 @@ def test_two_sweeps_of_the_same_thing_differ_in_nothing_20_times_over() -> None:
                  {i: again(times, draw) for i, (_, times) in enumerate(series)})
             for name in ("first", "second")
         ]  # fmt: skip
-        found = compare(*runs, Settings())
+        found = compare(*runs, Thresholds())
         assert [each.label for each in found.changed] == []
         assert len(found.differences) == len(series)
 
@@ -52,7 +53,7 @@ def test_the_two_halves_of_every_recorded_run_differ_in_nothing() -> None:
     points = [renumbered(point, i) for i, (point, _) in enumerate(series)]
     first = {i: times[: len(times) // 2] for i, (_, times) in enumerate(series)}
     second = {i: times[len(times) // 2 :] for i, (_, times) in enumerate(series)}
-    assert compare(side("first", points, first), side("second", points, second), Settings()).changed == []
+    assert compare(side("first", points, first), side("second", points, second), Thresholds()).changed == []
 
 
 def test_a_planted_slowdown_of_three_percent_is_found_20_times_of_20() -> None:
@@ -66,7 +67,7 @@ def test_a_planted_slowdown_of_three_percent_is_found_20_times_of_20() -> None:
             found = compare(
                 side("before", [renumbered(point, 0)], {0: again(times, draw)}),
                 side("after", [renumbered(point, 0)], {0: slowed}),
-                Settings(),
+                Thresholds(),
             )
             assert found.differences[0].verdict == "slower", (point.label, point.cache_state, number)
 
@@ -111,7 +112,7 @@ def test_equal_samples_and_coarse_timers_have_an_error_all_the_same() -> None:
 
 def test_one_sample_proves_nothing() -> None:
     assert change(estimate([1.0]), estimate([5.0]), 0.01).p_value == 1
-    found = compare(sweep_of("a", [("gemm", [1.0], {})]), sweep_of("b", [("gemm", [5.0], {})]), Settings())
+    found = compare(sweep_of("a", [("gemm", [1.0], {})]), sweep_of("b", [("gemm", [5.0], {})]), Thresholds())
     assert found.differences[0].verdict == "unresolved"
     json.loads(msgspec.json.encode(found))
     assert math.isfinite(found.differences[0].high)
@@ -124,13 +125,13 @@ def test_holm_rejects_step_by_step() -> None:
 
 def test_without_samples_the_recorded_interval_is_taken() -> None:
     assert estimate_from_interval(1.0, 0.99, 1.01, 30).error == pytest.approx(0.02 / 3.92)
-    found = compare(side("a", [made("gemm", quiet(1.0))]), side("b", [made("gemm", quiet(1.2, seed=2))]), Settings())
+    found = compare(side("a", [made("gemm", quiet(1.0))]), side("b", [made("gemm", quiet(1.2, seed=2))]), Thresholds())
     assert found.differences[0].verdict == "slower"
 
 
 def test_repeated_runs_measure_the_floor() -> None:
     runs = [("gemm", quiet(time_s, seed=i), {}) for i, time_s in enumerate((1.0, 1.04, 0.99))]
-    found = compare(sweep_of("a", runs), sweep_of("b", [("gemm", quiet(1.03, seed=9), {})]), Settings())
+    found = compare(sweep_of("a", runs), sweep_of("b", [("gemm", quiet(1.03, seed=9), {})]), Thresholds())
     assert found.measured_floor == pytest.approx(0.05, abs=0.01)
     assert found.differences[0].verdict == "unresolved"
     assert found.differences[0].a.runs == 3
@@ -141,9 +142,9 @@ def test_repeated_runs_measure_the_floor() -> None:
 
 def test_further_sweeps_of_the_same_thing_measure_the_floor() -> None:
     a, b = sweep_of("a", [("gemm", quiet(1.0), {})]), sweep_of("b", [("gemm", quiet(1.03, seed=2), {})])
-    assert compare(a, b, Settings()).differences[0].verdict == "slower"
+    assert compare(a, b, Thresholds()).differences[0].verdict == "slower"
     repeat = sweep_of("again", [("gemm", quiet(1.05, seed=3), {})])
-    found = compare(a, b, Settings(), repeats=[repeat])
+    found = compare(a, b, Thresholds(), repeats=[repeat])
     assert found.differences[0].verdict != "slower"
     assert found.floor == pytest.approx(0.05, abs=0.005)
 
@@ -154,7 +155,7 @@ def at_clock(ghz: float, cycles: float, seed: int) -> tuple[str, list[float], di
 
 
 def test_a_fallen_clock_is_no_slower_code() -> None:
-    found = compare(sweep_of("a", [at_clock(1.98, 2.0, 1)]), sweep_of("b", [at_clock(1.74, 2.0, 2)]), Settings())
+    found = compare(sweep_of("a", [at_clock(1.98, 2.0, 1)]), sweep_of("b", [at_clock(1.74, 2.0, 2)]), Thresholds())
     only = found.differences[0]
     assert only.verdict == "slower by the clock"
     assert only.cycles_ratio == pytest.approx(1.0, abs=0.003)
@@ -164,29 +165,29 @@ def test_a_fallen_clock_is_no_slower_code() -> None:
 
 
 def test_a_risen_clock_hides_no_slower_code() -> None:
-    found = compare(sweep_of("a", [at_clock(1.74, 2.0, 1)]), sweep_of("b", [at_clock(1.98, 2.276, 2)]), Settings())
+    found = compare(sweep_of("a", [at_clock(1.74, 2.0, 1)]), sweep_of("b", [at_clock(1.98, 2.276, 2)]), Thresholds())
     assert found.differences[0].verdict == "slower in cycles"
     assert "equal in time" in found.differences[0].message
     assert found.changed
 
 
 def test_slower_code_at_a_fallen_clock_is_slower_code() -> None:
-    found = compare(sweep_of("a", [at_clock(1.98, 2.0, 1)]), sweep_of("b", [at_clock(1.94, 2.2, 2)]), Settings())
+    found = compare(sweep_of("a", [at_clock(1.98, 2.0, 1)]), sweep_of("b", [at_clock(1.94, 2.2, 2)]), Thresholds())
     assert found.differences[0].verdict == "slower"
     assert "in cycles +" in found.differences[0].message
 
 
 def test_a_clock_explains_nothing_where_memory_binds() -> None:
     a, b = sweep_of("a", [("dot", quiet(3e-4), {"hz": 1.98e9})]), sweep_of("b", [("dot", quiet(3.3e-4), {"hz": 1.8e9})])
-    assert compare(a, b, Settings()).differences[0].verdict == "slower"
-    assert compare(a, b, Settings()).differences[0].cycles_ratio is None
+    assert compare(a, b, Thresholds()).differences[0].verdict == "slower"
+    assert compare(a, b, Thresholds()).differences[0].cycles_ratio is None
 
 
 def test_disturbed_points_need_more() -> None:
     a, b = sweep_of("a", [("gemm", quiet(1.0), {})]), sweep_of("b", [("gemm", quiet(1.04, seed=2), {})])
-    assert compare(a, b, Settings()).differences[0].verdict == "slower"
+    assert compare(a, b, Thresholds()).differences[0].verdict == "slower"
     b.points[0] = flagged(b.points[0], "machine not quiet")
-    found = compare(a, b, Settings())
+    found = compare(a, b, Thresholds())
     assert found.differences[0].verdict == "unresolved"
     assert any("were disturbed" in note for note in found.notes)
 
@@ -195,7 +196,7 @@ def test_what_moved_all_at_once_is_said() -> None:
     kernels = [("gemm", {}), ("dot", {}), ("copy", {}), ("gemm", {"cache_state": "hot"})]
     a = sweep_of("a", [(kernel, quiet(1.0), changes) for kernel, changes in kernels])
     b = sweep_of("b", [(kernel, quiet(1.06, seed=2), changes) for kernel, changes in kernels])
-    assert any("moved the same way" in note for note in compare(a, b, Settings()).notes)
+    assert any("moved the same way" in note for note in compare(a, b, Thresholds()).notes)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_what_is_not_comparable_is_compared_when_told_to() -> None:
     found = match([made("gemm", quiet(1.0))], [other], ["precision", "cache"])
     assert len(found.pairs) == 1
     b = side("b", [other])
-    only = compare(side("a", [made("gemm", quiet(1.0))]), b, Settings(), ["precision", "cache"]).differences[0]
+    only = compare(side("a", [made("gemm", quiet(1.0))]), b, Thresholds(), ["precision", "cache"]).differences[0]
     assert only.differs == {"precision": ["fp32", "bf16"], "cache": ["cold", "hot"]}
 
 
@@ -247,7 +248,7 @@ def test_one_sweep_compared_with_itself_across_kernels() -> None:
 def test_what_has_no_partner_is_listed() -> None:
     a = side("a", [made("gemm", quiet(1.0), 0), made("dot", quiet(1.0), 1), made("copy", quiet(1.0), 2)])
     b = side("b", [made("gemm", quiet(1.0), 5), failed("dot", 6), made("copy", quiet(1.0), 7, cache_state="hot")])
-    found = compare(a, b, Settings())
+    found = compare(a, b, Thresholds())
     assert [each.label for each in found.only_a] == ["dot 4096 fp32", "copy 4096 fp32"]
     assert found.only_b[0].reason == "failed: wrong result"
     assert any("1 more would have a partner by --across cache" in note for note in found.notes)
@@ -271,7 +272,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_the_command_says_and_writes_what_it_found(folders: tuple[Path, Path], capsys) -> None:
     a, b = folders
-    assert main([str(a), str(b)]) == 0
+    assert run_command("compare", [str(a), str(b)]) == 0
     said = capsys.readouterr().out
     assert "1 slower, 1 faster, 1 unchanged of 3" in said
     assert said.index("dot 4096 fp32") < said.index("copy 4096 fp32")
@@ -290,12 +291,12 @@ def test_the_command_says_and_writes_what_it_found(folders: tuple[Path, Path], c
 
 def test_exit_codes(folders: tuple[Path, Path], tmp_path: Path, capsys) -> None:
     a, b = map(str, folders)
-    assert main([a, b, "--no-files", "--fail-on-slower", "50%"]) == 0
-    assert main([a, b, "--no-files", "--fail-on-slower", "3 %"]) == 1
-    assert main([a, str(tmp_path / "nowhere"), "--no-files"]) == 2
-    assert main([a, b, "--across", "nothing", "--no-files"]) == 2
+    assert run_command("compare", [a, b, "--no-files", "--fail-on-slower", "50%"]) == 0
+    assert run_command("compare", [a, b, "--no-files", "--fail-on-slower", "3 %"]) == 1
+    assert run_command("compare", [a, str(tmp_path / "nowhere"), "--no-files"]) == 2
+    assert run_command("compare", [a, b, "--across", "nothing", "--no-files"]) == 2
     (tmp_path / "empty").mkdir()
-    assert main([a, str(tmp_path / "empty")]) == 2
+    assert run_command("compare", [a, str(tmp_path / "empty")]) == 2
     said = capsys.readouterr().err.splitlines()
     assert said[-3].startswith("roofexp.compare:")
     assert "no such folder" in said[-3]
@@ -305,9 +306,9 @@ def test_exit_codes(folders: tuple[Path, Path], tmp_path: Path, capsys) -> None:
 
 def test_json_goes_where_it_is_sent(folders: tuple[Path, Path], tmp_path: Path, capsys) -> None:
     a, b = map(str, folders)
-    assert main([a, b, "--json", "-", "--no-files"]) == 0
+    assert run_command("compare", [a, b, "--json", "-", "--no-files"]) == 0
     assert len(json.loads(capsys.readouterr().out)["differences"]) == 3
-    assert main([a, b, "--csv", str(tmp_path / "new/table.csv"), "--no-files"]) == 0
+    assert run_command("compare", [a, b, "--csv", str(tmp_path / "new/table.csv"), "--no-files"]) == 0
     assert len((tmp_path / "new/table.csv").read_text().splitlines()) == 4
 
 
@@ -326,7 +327,7 @@ def test_runs_are_found_by_their_mlflow_id(folders: tuple[Path, Path], tmp_path:
     first = tracker.runs.search({"roofexp.sweep_id": "monday", "roofexp.kind": "sweep"})[0].run_id
     second = tracker.runs.search({"roofexp.sweep_id": "monday", "roofexp.kind": "point"})[0].run_id
     monkeypatch.chdir(tmp_path)
-    assert main([first, second, "--uri", uri, "--no-files"]) == 0
+    assert run_command("compare", [first, second, "--uri", uri, "--no-files"]) == 0
     assert "3 unchanged of 3" in capsys.readouterr().out
-    assert main(["0" * 32, str(folders[1]), "--uri", uri]) == 2
+    assert run_command("compare", ["0" * 32, str(folders[1]), "--uri", uri]) == 2
     assert "not in sqlite" in capsys.readouterr().err

@@ -9,17 +9,18 @@ import pytest
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from roofexp.commands.gate import EXAMPLE, main
+from roofexp.commands import run_command
+from roofexp.commands.gate import EXAMPLE
 from roofexp.commands.run import in_order
 from roofexp.compare.matching import Side
 from roofexp.errors import BadInputError
-from roofexp.gate import Verdict, broken, judge, junit_xml, markdown, pass_sweep, read_gate
+from roofexp.gate import Judgement, broken, judge, junit_xml, markdown, pass_sweep, read_gate
 from roofexp.gate.rules import read_rules
 from roofexp.run.prepare import _read_gate
 from tests.compared_sweeps import failed, flagged, made, quiet, side, sweep_of, written
 
 
-def judged(tmp_path: Path, rules: list[dict], found: Side) -> list[Verdict]:
+def judged(tmp_path: Path, rules: list[dict], found: Side) -> list[Judgement]:
     return judge(read_rules(rules_file(tmp_path, rules), tmp_path), found)
 
 
@@ -57,7 +58,7 @@ def sweep() -> Side:
     ],
 )
 def test_rules(rule: dict, outcomes: str, sweep: Side, tmp_path: Path) -> None:
-    assert "".join(verdict.outcome[0] for verdict in judged(tmp_path, [rule], sweep)) == outcomes
+    assert "".join(judgement.outcome[0] for judgement in judged(tmp_path, [rule], sweep)) == outcomes
 
 
 @pytest.mark.parametrize(
@@ -105,8 +106,8 @@ def test_the_example_is_a_gate() -> None:
 
 def test_what_is_not_known_breaks_a_rule(tmp_path: Path) -> None:
     found = side("sweep", [failed("gemm", 0), made("copy", quiet(0.1), 1), made("dot", quiet(0.1), 2, traffic=None)])
-    verdicts = judged(tmp_path, [{"rule": "flops_per_s > 0 or status == ok"}, {"rule": "fraction >= 0"}], found)
-    assert [verdict.found for verdict in verdicts if verdict.outcome == "broken"] == [
+    judgements = judged(tmp_path, [{"rule": "flops_per_s > 0 or status == ok"}, {"rule": "fraction >= 0"}], found)
+    assert [judgement.actual for judgement in judgements if judgement.outcome == "broken"] == [
         "flops_per_s is not known: failed: wrong result",
         "flops_per_s is not known: a kernel without FLOPs",
         "fraction is not known: failed: wrong result",
@@ -116,15 +117,15 @@ def test_what_is_not_known_breaks_a_rule(tmp_path: Path) -> None:
 
 def test_a_point_that_the_device_cannot_run_is_left_out(tmp_path: Path) -> None:
     found = side("sweep", [failed("gemm", 0, "skipped", "no fp8 here"), made("gemm", quiet(0.0024), 1)])
-    verdicts = judged(tmp_path, [{"rule": "fraction > 0"}, {"rule": "status == ok"}], found)
-    assert [verdict.outcome for verdict in verdicts] == ["skipped", "kept", "broken", "kept"]
+    judgements = judged(tmp_path, [{"rule": "fraction > 0"}, {"rule": "status == ok"}], found)
+    assert [judgement.outcome for judgement in judgements] == ["skipped", "kept", "broken", "kept"]
 
 
 def test_flags_by_name(tmp_path: Path) -> None:
     found = side("sweep", [flagged(made("gemm", quiet(0.0024)), "throttled", "noisy")])
-    verdicts = judged(tmp_path, [{"rule": "not flagged"}, {"rule": "not 'throttled' in flags"}], found)
-    assert [verdict.found for verdict in verdicts] == ["flagged = yes", "flags = throttled, noisy"]
-    assert len(broken(verdicts)) == 2
+    judgements = judged(tmp_path, [{"rule": "not flagged"}, {"rule": "not 'throttled' in flags"}], found)
+    assert [judgement.actual for judgement in judgements] == ["flagged = yes", "flags = throttled, noisy"]
+    assert len(broken(judgements)) == 2
 
 
 class TestAgainstAnotherSweep:
@@ -141,26 +142,26 @@ class TestAgainstAnotherSweep:
         return sweep_of("after", [(kernels[i], each, changes) for i, each in enumerate(times)])
 
     def test_a_real_slowdown_breaks_it(self, before: Path, tmp_path: Path) -> None:
-        verdicts = judged(tmp_path, [self.RULE], self.after(1.0, 1.02, 1.05))
-        assert [verdict.outcome for verdict in verdicts] == ["kept", "kept", "broken"]
-        assert verdicts[2].found.startswith("slowdown = +5.")
+        judgements = judged(tmp_path, [self.RULE], self.after(1.0, 1.02, 1.05))
+        assert [judgement.outcome for judgement in judgements] == ["kept", "kept", "broken"]
+        assert judgements[2].actual.startswith("slowdown = +5.")
 
     def test_noise_does_not_break_it_unless_it_shall(self, before: Path, tmp_path: Path) -> None:
         noisy = self.after(1.08, noise=0.15)
         kept = judged(tmp_path, [self.RULE], noisy)[0]
         assert kept.outcome == "kept"
-        assert kept.found.endswith("no significant change")
+        assert kept.actual.endswith("no significant change")
         assert judged(tmp_path, [{**self.RULE, "significant": False}], noisy)[0].outcome == "broken"
 
     def test_a_point_without_its_like_breaks_it(self, before: Path, tmp_path: Path) -> None:
         found = self.after(1.0)
         found.points.append(made("dot", quiet(0.0024), 9, size=8))
-        verdicts = judged(tmp_path, [self.RULE], found)
-        assert verdicts[1].found == "slowdown is not known: before has no such point"
+        judgements = judged(tmp_path, [self.RULE], found)
+        assert judgements[1].actual == "slowdown is not known: before has no such point"
 
     def test_another_machine_breaks_it_with_the_reason(self, before: Path, tmp_path: Path) -> None:
         found = self.after(1.0, machine_id="gpu-other")
-        assert "machine: A gpu-0123456789, B gpu-other" in judged(tmp_path, [self.RULE], found)[0].found
+        assert "machine: A gpu-0123456789, B gpu-other" in judged(tmp_path, [self.RULE], found)[0].actual
         assert judged(tmp_path, [{**self.RULE, "across": ["machine"]}], found)[0].outcome == "kept"
 
     def test_a_fallen_clock_does_not_break_it(self, before: Path, tmp_path: Path) -> None:
@@ -174,8 +175,8 @@ class TestAgainstAnotherSweep:
 def test_reports(sweep: Side, tmp_path: Path) -> None:
     sweep.points[0] = failed("gemm", 0, "skipped", "no | room\n<here>")
     rules = [{"rule": "fraction >= 99.9 %", "about": "fast"}, {"rule": "status == ok", "kernel": "dot"}]
-    verdicts = judged(tmp_path, rules, sweep)
-    root = ElementTree.fromstring(junit_xml(verdicts, "rules.yaml"))
+    judgements = judged(tmp_path, rules, sweep)
+    root = ElementTree.fromstring(junit_xml(judgements, "rules.yaml"))
     assert root.tag == "testsuites"
     suite = root[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("6", "4", "1")
@@ -184,7 +185,7 @@ def test_reports(sweep: Side, tmp_path: Path) -> None:
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "fraction = " in str(failure.get("message"))
-    text = markdown(verdicts, "sweep").decode()
+    text = markdown(judgements, "sweep").decode()
     assert "4 of 6 checks broken" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert all(line.replace("\\|", "").count("|") in (4, 6) for line in tables)
@@ -193,18 +194,21 @@ def test_reports(sweep: Side, tmp_path: Path) -> None:
 def test_the_command(sweep: Side, tmp_path: Path, capsys) -> None:
     folder = written(tmp_path / "sweep", sweep)
     file = rules_file(tmp_path, [{"rule": "fraction >= 85 %", "kernel": "gemm"}])
-    assert main([str(folder), "--gate", str(file)]) == 0
+    assert run_command("gate", [str(folder), "--gate", str(file)]) == 0
     assert "kept (3 kept, 0 broken)" in capsys.readouterr().out
     assert (folder / "gate.xml").is_file()
     file = rules_file(tmp_path, [{"rule": "time_s <= 1e-6", "kernel": "gemm", "about": "at once"}])
-    assert main([str(folder), "--gate", str(file), "--junit", str(tmp_path / "j.xml"), "--markdown", "-"]) == 1
+    assert (
+        run_command("gate", [str(folder), "--gate", str(file), "--junit", str(tmp_path / "j.xml"), "--markdown", "-"])
+        == 1
+    )
     said = capsys.readouterr()
     assert said.out.startswith("### ")
     assert "broken rule 1: time_s <= 1e-6 (at once): gemm 1024 fp32 (job 0): time_s = 2.4 ms" in said.err
     assert (tmp_path / "j.xml").is_file()
-    assert main([str(folder)]) == 2
-    assert main([]) == 2
-    assert main(["--example"]) == 0
+    assert run_command("gate", [str(folder)]) == 2
+    assert run_command("gate", []) == 2
+    assert run_command("gate", ["--example"]) == 0
 
 
 def test_a_finished_sweep_keeps_its_gate_and_what_came_of_it(sweep: Side, tmp_path: Path) -> None:
@@ -214,7 +218,7 @@ def test_a_finished_sweep_keeps_its_gate_and_what_came_of_it(sweep: Side, tmp_pa
     assert code == 1
     assert lines[-1] == "gate     rules.yaml: broken (0 kept, 5 broken)"
     assert {"gate.xml", "gate.md", "gate.yaml"} <= {file.name for file in folder.iterdir()}
-    assert main([str(folder)]) == 1
+    assert run_command("gate", [str(folder)]) == 1
 
 
 @pytest.mark.parametrize(

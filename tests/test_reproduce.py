@@ -12,7 +12,7 @@ import pytest
 
 from roofexp.commands.reproduce import main as reproduce
 from roofexp.commands.reproduce import read_side
-from roofexp.compare.agreement import Agreement, Side, Tolerance, agreement, describe, verdict_line
+from roofexp.compare.agreement import Agreement, PlacedSweep, Tolerance, agreement, agreement_line, describe
 from roofexp.config.plain import plain
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.archive import pack, read_configs, read_sweep_points
@@ -30,11 +30,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def side(original: Path) -> Side:
+def side(original: Path) -> PlacedSweep:
     return read_side(original)
 
 
-def changed(side: Side, job: int = 0, factor: float = 1.0, **changes: Any) -> Side:
+def changed(side: PlacedSweep, job: int = 0, factor: float = 1.0, **changes: Any) -> PlacedSweep:
     """The same sweep with one point that came out ``factor`` times as fast."""
     point = side.points[job]
     assert point.placement
@@ -48,41 +48,41 @@ def changed(side: Side, job: int = 0, factor: float = 1.0, **changes: Any) -> Si
     return msgspec.structs.replace(side, points={**side.points, job: new})
 
 
-def compared(old: Side, new: Side, **tolerance: float) -> Agreement:
+def compared(old: PlacedSweep, new: PlacedSweep, **tolerance: float) -> Agreement:
     return agreement(old, new, old.points, Tolerance(**tolerance))
 
 
-def test_the_same_sweep_agrees(side: Side) -> None:
-    found = compared(side, side)
-    assert found.holds
-    assert [row.verdict for row in found.rows] == ["agrees"] * 3
-    assert (found.median, found.worst) == (0, 0)
-    assert all(row.basis == "fraction" and row.time_difference == 0 for row in found.rows)
+def test_the_same_sweep_agrees(side: PlacedSweep) -> None:
+    result = compared(side, side)
+    assert result.holds
+    assert [row.verdict for row in result.rows] == ["agrees"] * 3
+    assert (result.median, result.worst) == (0, 0)
+    assert all(row.basis == "fraction" and row.time_difference == 0 for row in result.rows)
 
 
-def test_a_point_that_came_out_differently_differs(side: Side) -> None:
-    found = compared(side, changed(side, factor=0.9))
-    assert not found.holds
-    assert found.rows[0].verdict == "differs"
-    assert found.rows[0].difference == pytest.approx(-0.1)
-    assert found.rows[0].time_difference == pytest.approx(1 / 0.9 - 1)
-    assert compared(side, changed(side, factor=0.9), each=0.2).holds
+def test_a_point_that_came_out_differently_differs(side: PlacedSweep) -> None:
+    result = compared(side, changed(side, factor=0.9))
+    assert not result.holds
+    assert result.rows[0].verdict == "differs"
+    assert result.rows[0].difference == pytest.approx(-0.1)
+    assert result.rows[0].time_difference == pytest.approx(1 / 0.9 - 1)
+    assert compared(side, changed(side, factor=0.9), point=0.2).holds
     assert compared(side, changed(side, factor=0.96)).holds
 
 
 @pytest.mark.parametrize("name", ["noisy", "throttled", "clock moved", "drifting"])
-def test_a_flag_explains_a_difference(side: Side, name: str) -> None:
-    found = compared(side, changed(side, factor=0.9, flags=[Flag(name, "why")]))
-    assert found.rows[0].verdict == "explained"
-    assert found.rows[0].note == f"{name} now"
-    assert found.holds
+def test_a_flag_explains_a_difference(side: PlacedSweep, name: str) -> None:
+    result = compared(side, changed(side, factor=0.9, flags=[Flag(name, "why")]))
+    assert result.rows[0].verdict == "explained"
+    assert result.rows[0].note == f"{name} now"
+    assert result.holds
 
 
-def test_other_flags_explain_nothing(side: Side) -> None:
+def test_other_flags_explain_nothing(side: PlacedSweep) -> None:
     assert compared(side, changed(side, factor=0.9, flags=[Flag("above a roof", "why")])).rows[0].verdict == "differs"
 
 
-def test_flags_do_not_excuse_the_median(side: Side) -> None:
+def test_flags_do_not_excuse_the_median(side: PlacedSweep) -> None:
     noisy = [Flag("noisy", "why")]
     new = changed(changed(side, 0, 0.9, flags=noisy), 1, 0.9, flags=noisy)
     assert {row.verdict for row in compared(side, new).rows} == {"explained", "agrees"}
@@ -90,19 +90,19 @@ def test_flags_do_not_excuse_the_median(side: Side) -> None:
     assert compared(side, new, median=0.2).holds
 
 
-def test_another_machine_is_compared_by_fractions_alone(side: Side) -> None:
+def test_another_machine_is_compared_by_fractions_alone(side: PlacedSweep) -> None:
     slower = changed(side, 0, 0.5, machine_id="gpu-other", placement=side.points[0].placement)
     row = compared(side, slower).rows[0]
     assert (row.verdict, row.basis, row.time_difference) == ("agrees", "fraction", None)
 
 
-def test_without_roofs_times_are_compared_on_the_same_machine_only(side: Side) -> None:
+def test_without_roofs_times_are_compared_on_the_same_machine_only(side: PlacedSweep) -> None:
     assert compared(side, changed(side, factor=0.9, placement=None)).rows[0].basis == "time"
     row = compared(side, changed(side, factor=0.9, placement=None, machine_id="gpu-other")).rows[0]
     assert (row.verdict, row.note) == ("not compared", "no roof to compare with; bound by dram then, None now")
 
 
-def test_counted_and_modelled_traffic_are_compared_by_the_formula(side: Side) -> None:
+def test_counted_and_modelled_traffic_are_compared_by_the_formula(side: PlacedSweep) -> None:
     point = side.points[0]
     assert point.traffic
     assert point.placement
@@ -115,23 +115,23 @@ def test_counted_and_modelled_traffic_are_compared_by_the_formula(side: Side) ->
 
 
 @pytest.mark.parametrize(("status", "verdict"), [("skipped", "not compared"), ("failed", "failed")])
-def test_what_was_not_measured_is_said(side: Side, status: str, verdict: str) -> None:
+def test_what_was_not_measured_is_said(side: PlacedSweep, status: str, verdict: str) -> None:
     new = changed(side, status=status, reason="does not fit", timing=None, placement=None)
-    found = compared(side, new)
-    assert (found.rows[0].verdict, found.rows[0].note) == (verdict, f"{status} now: does not fit")
-    assert found.holds == (status == "skipped")
-    assert f"1 {verdict}" in verdict_line(found)
+    result = compared(side, new)
+    assert (result.rows[0].verdict, result.rows[0].note) == (verdict, f"{status} now: does not fit")
+    assert result.holds == (status == "skipped")
+    assert f"1 {verdict}" in agreement_line(result)
     assert compared(new, side).rows[0].note == f"{status} then: does not fit"
 
 
-def test_nothing_compared_is_no_success(side: Side) -> None:
+def test_nothing_compared_is_no_success(side: PlacedSweep) -> None:
     empty = msgspec.structs.replace(side, points={})
-    found = compared(side, empty)
-    assert not found.holds
-    assert verdict_line(found) == "nothing could be compared: 3 not compared"
+    result = compared(side, empty)
+    assert not result.holds
+    assert agreement_line(result) == "nothing could be compared: 3 not compared"
 
 
-def test_points_are_told_apart(side: Side) -> None:
+def test_points_are_told_apart(side: PlacedSweep) -> None:
     point = msgspec.structs.replace(side.points[0], overrides=["case=x", "kernel.params.k=8", "precision=fp32"])
     assert describe(point) == f"{point.label} kernel.params.k=8"
 

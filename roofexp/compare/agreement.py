@@ -6,22 +6,24 @@ fraction, and on the same machine only.
 
 from __future__ import annotations
 
-import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from roofexp.clocks import roofs_of
+from roofexp.compare.difference import signed
 from roofexp.config.settings import PlacingSettings
 from roofexp.placing.roofline import model_traffic, place
 from roofexp.records.files import table_bytes
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point
-from roofexp.text.console import WIDTH_WITHOUT_TERMINAL
+from roofexp.records.samples import median
+from roofexp.text.console import WIDTH_WITHOUT_TERMINAL, plain_table
 from roofexp.text.numbers import engineering, percent
 
-Verdict = Literal["agrees", "explained", "differs", "not compared", "failed"]
+AgreementVerdict = Literal["agrees", "explained", "differs", "not compared", "failed"]
 
 CAUSES = (  # flags that say why one and the same point may come out differently
     *("noisy", "drifting", "too short", "machine not quiet", "clock moved", "throttled"),
@@ -32,11 +34,11 @@ CAUSES = (  # flags that say why one and the same point may come out differently
 class Tolerance(msgspec.Struct, frozen=True, kw_only=True):
     """Relative differences: of any one point, and of the median point."""
 
-    each: float = 0.05
+    point: float = 0.05
     median: float = 0.02
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class PointAgreement(msgspec.Struct, frozen=True, kw_only=True):
     """One point, then and now. ``difference`` is new / old - 1 of ``basis``."""
 
     job: int
@@ -50,14 +52,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     time_difference: float | None = None
     old_roof: str | None = None
     new_roof: str | None = None
-    verdict: Verdict
+    verdict: AgreementVerdict
     note: str = ""
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """The rows and what they say together. ``median`` is of the sizes of the differences, ``worst`` the largest."""
 
-    rows: list[Row]
+    rows: list[PointAgreement]
     tolerance: Tolerance
     median: float | None
     worst: float | None
@@ -69,7 +71,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         return not bad and self.median is not None and self.median <= self.tolerance.median
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class PlacedSweep(msgspec.Struct, frozen=True, kw_only=True):
     """A sweep as it is compared: its points by job, with the roofs and machines that they were placed under."""
 
     points: dict[int, Point]
@@ -84,43 +86,49 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         return roofs_of(point, self.roofs)
 
 
-def agreement(old: Side, new: Side, jobs: Iterable[int], tolerance: Tolerance) -> Agreement:
+PlacedSweeps = tuple[PlacedSweep, PlacedSweep]
+
+
+def agreement(old: PlacedSweep, new: PlacedSweep, jobs: Iterable[int], tolerance: Tolerance) -> Agreement:
     """Compares the points of ``jobs``, matched by their numbers."""
     rows = [_row(job, old, new, tolerance) for job in jobs]
     sizes = [abs(row.difference) for row in rows if row.difference is not None]
     return Agreement(
         rows=rows,
         tolerance=tolerance,
-        median=statistics.median(sizes) if sizes else None,
+        median=median(sizes) if sizes else None,
         worst=max(sizes, default=None),
     )
 
 
-def _row(job: int, old: Side, new: Side, tolerance: Tolerance) -> Row:
+def _row(job: int, old: PlacedSweep, new: PlacedSweep, tolerance: Tolerance) -> PointAgreement:
     before, after = old.points[job], new.points.get(job)
     label = describe(before)
     if before.status != "ok":
-        return Row(job=job, label=label, verdict="not compared", note=f"{before.status} then: {before.reason}")
+        note = f"{before.status} then: {before.reason}"
+        return PointAgreement(job=job, label=label, verdict="not compared", note=note)
     if after is None:
-        return Row(job=job, label=label, verdict="not compared", note="not measured now")
+        return PointAgreement(job=job, label=label, verdict="not compared", note="not measured now")
     if after.status != "ok":
-        verdict: Verdict = "failed" if after.status == "failed" else "not compared"
-        return Row(job=job, label=label, verdict=verdict, note=f"{after.status} now: {after.reason}")
+        verdict: AgreementVerdict = "failed" if after.status == "failed" else "not compared"
+        return PointAgreement(job=job, label=label, verdict=verdict, note=f"{after.status} now: {after.reason}")
     return _compared(job, label, (before, after), (old, new), tolerance)
 
 
-def _compared(job: int, label: str, pair: tuple[Point, Point], sides: tuple[Side, Side], tolerance: Tolerance) -> Row:
+def _compared(
+    job: int, label: str, pair: tuple[Point, Point], sides: PlacedSweeps, tolerance: Tolerance
+) -> PointAgreement:
     fractions, note = _fractions(pair, sides)
     times = (_time_s(pair[0]), _time_s(pair[1]))
     same = pair[0].machine_id == pair[1].machine_id
     basis: Literal["fraction", "time"] | None = "fraction" if None not in fractions else "time" if same else None
     old, new = fractions if basis == "fraction" else times if basis == "time" else (None, None)
-    difference = relative(old, new)
+    difference = relative_difference(old, new)
     roofs = [point.placement.roof if point.placement else None for point in pair]
     if roofs[0] != roofs[1]:
         note = "; ".join(filter(None, [note, f"bound by {roofs[0]} then, {roofs[1]} now"]))
     verdict, cause = _verdict(difference, pair, tolerance)
-    return Row(
+    return PointAgreement(
         job=job,
         label=label,
         basis=basis,
@@ -129,7 +137,7 @@ def _compared(job: int, label: str, pair: tuple[Point, Point], sides: tuple[Side
         difference=difference,
         old_time_s=times[0],
         new_time_s=times[1],
-        time_difference=relative(*times) if same else None,
+        time_difference=relative_difference(*times) if same else None,
         old_roof=roofs[0],
         new_roof=roofs[1],
         verdict=verdict,
@@ -141,15 +149,15 @@ def _time_s(point: Point) -> float | None:
     return point.timing.median_s if point.timing else None
 
 
-def relative(old: float | None, new: float | None) -> float | None:
+def relative_difference(old: float | None, new: float | None) -> float | None:
     """new / old - 1; None where either is not known."""
     return new / old - 1 if old and new is not None else None
 
 
-def _verdict(difference: float | None, pair: tuple[Point, Point], tolerance: Tolerance) -> tuple[Verdict, str]:
+def _verdict(difference: float | None, pair: tuple[Point, Point], tolerance: Tolerance) -> tuple[AgreementVerdict, str]:
     if difference is None:
         return "not compared", "no roof to compare with"
-    if abs(difference) <= tolerance.each:
+    if abs(difference) <= tolerance.point:
         return "agrees", ""
     then, now = ({flag.name for flag in point.flags} & set(CAUSES) for point in pair)
     when = {name: "then and now" if name in then & now else "then" if name in then else "now" for name in CAUSES}
@@ -160,7 +168,7 @@ def _verdict(difference: float | None, pair: tuple[Point, Point], tolerance: Tol
 Fractions = tuple[float | None, float | None]
 
 
-def _fractions(pair: tuple[Point, Point], sides: tuple[Side, Side]) -> tuple[Fractions, str]:
+def _fractions(pair: tuple[Point, Point], sides: PlacedSweeps) -> tuple[Fractions, str]:
     """Fractions of the roof on one basis: where only one of the two counted its traffic, both take the formula's."""
     if len({point.traffic.source for point in pair if point.traffic}) < 2:
         return (_fraction(pair[0]), _fraction(pair[1])), ""
@@ -172,7 +180,7 @@ def _fraction(point: Point) -> float | None:
     return point.placement.fraction if point.placement else None
 
 
-def _modelled_fraction(point: Point, side: Side) -> float | None:
+def _modelled_fraction(point: Point, side: PlacedSweep) -> float | None:
     """The fraction as it would be without counters."""
     roofs, machine = side.roofs_of(point), side.machine_of(point)
     if roofs is None or machine is None or point.work is None:
@@ -184,29 +192,31 @@ def _modelled_fraction(point: Point, side: Side) -> float | None:
 
 def describe(point: Point) -> str:
     """The point's label with what else was asked for it."""
-    said = {point.kernel, str(point.size), point.precision}
-    extra = [word for word in point.overrides if word.split("=", 1)[-1] not in said and not word.startswith("case=")]
+    named = {point.kernel, str(point.size), point.precision}
+    extra = [word for word in point.overrides if word.split("=", 1)[-1] not in named and not word.startswith("case=")]
     own = [word for word in extra if word.split("=", 1)[0].split(".")[0] in ("kernel", "clock", "cache", "fill")]
     return " ".join([point.label, *own])
 
 
-def table_csv(rows: Sequence[Row]) -> bytes:
+def table_csv(rows: Sequence[PointAgreement]) -> bytes:
     """reproduced.csv: one row per point."""
-    return table_bytes((_cells(row) for row in rows), Row.__struct_fields__)
+    return table_bytes((_cells(row) for row in rows), PointAgreement.__struct_fields__)
 
 
-def _cells(row: Row) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in Row.__struct_fields__}
+def _cells(row: PointAgreement) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in PointAgreement.__struct_fields__}
 
+
+COLUMNS = ("point", "of roof then", "now", "difference", "time then", "now", "difference", "verdict")
 
 ROWS = 80  # a longer sweep shows the points that do not agree, and some of the others
 
-SAID = {"agrees": "agree", "differs": "differ", "explained": "explained by flags"}
-
-Pair = tuple[Side, Side]
+WORDS = {"agrees": "agree", "differs": "differ", "explained": "explained by flags"}
 
 
-def print_agreement(found: Agreement, sides: Pair, sweeps: tuple[Mapping[str, Any], Mapping[str, Any]]) -> None:
+def print_agreement(
+    result: Agreement, sides: PlacedSweeps, sweeps: tuple[Mapping[str, Any], Mapping[str, Any]]
+) -> None:
     from rich.console import Console
 
     terminal = Console()
@@ -214,62 +224,50 @@ def print_agreement(found: Agreement, sides: Pair, sweeps: tuple[Mapping[str, An
     print()
     for when, side, sweep in zip(("then", "now"), sides, sweeps, strict=True):
         print(f"{when:<8} {origin(side, sweep)}")
-    console.print(_table(found.rows))
-    for row in found.rows:
+    console.print(_table(result.rows))
+    for row in result.rows:
         if row.note:
             print(f"  {row.label}: {row.note}")
-    print(verdict_line(found))
+    print(agreement_line(result))
 
 
-def origin(side: Side, sweep: Mapping[str, Any]) -> str:
+def origin(side: PlacedSweep, sweep: Mapping[str, Any]) -> str:
     """NVIDIA H200, 2026-11-30, commit 607e62c."""
     ids = dict.fromkeys(point.machine_id for point in side.points.values() if point.machine_id)
     names = [machine.name for key in ids if (machine := side.machines.get(key))]
     commit = str(sweep.get("git_commit") or "unknown")[:7]
-    dirty = " with changes" if sweep.get("git_dirty") else ""
+    changes = " with uncommitted changes" if sweep.get("git_dirty") else ""
     where = ", ".join(dict.fromkeys(names)) or "unknown machine"
-    return f"{where}, {str(sweep.get('started'))[:16]}, commit {commit}{dirty}"
+    return f"{where}, {str(sweep.get('started'))[:16]}, commit {commit}{changes}"
 
 
-def verdict_line(found: Agreement) -> str:
+def agreement_line(result: Agreement) -> str:
     """The outcome in one line, with the numbers that made it."""
-    counts = {verdict: sum(row.verdict == verdict for row in found.rows) for verdict in dict.fromkeys(_verdicts(found))}
-    said = ", ".join(f"{count} {SAID.get(verdict, verdict)}" for verdict, count in counts.items())
-    if found.median is None or found.worst is None:
-        return f"nothing could be compared: {said}"
-    limits = f"allowed: {percent(found.tolerance.median)}, {percent(found.tolerance.each)}"
-    outcome = "reproduced" if found.holds else "not reproduced"
-    return f"{outcome}: {said}; median difference {percent(found.median)}, largest {percent(found.worst)} ({limits})"
+    counts = Counter(row.verdict for row in result.rows)
+    outcomes = ", ".join(f"{count} {WORDS.get(verdict, verdict)}" for verdict, count in counts.items())
+    if result.median is None or result.worst is None:
+        return f"nothing could be compared: {outcomes}"
+    limits = f"allowed: {percent(result.tolerance.median)}, {percent(result.tolerance.point)}"
+    outcome = "reproduced" if result.holds else "not reproduced"
+    sizes = f"median difference {percent(result.median)}, largest {percent(result.worst)}"
+    return f"{outcome}: {outcomes}; {sizes} ({limits})"
 
 
-def _verdicts(found: Agreement) -> list[str]:
-    return [row.verdict for row in found.rows]
-
-
-def _table(rows: list[Row]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("point", "of roof then", "now", "difference", "time then", "now", "difference", "verdict"):
-        left = name in ("point", "verdict")
-        table.add_column(name, justify="left" if left else "right", overflow="ellipsis", no_wrap=True)
+def _table(rows: list[PointAgreement]) -> Any:
+    table = plain_table(COLUMNS, right=COLUMNS[1:-1])
     for row in _shown(rows):
         table.add_row(*_agreement_cells(row))
     return table
 
 
-def _shown(rows: list[Row]) -> list[Row]:
+def _shown(rows: list[PointAgreement]) -> list[PointAgreement]:
     wrong = [row for row in rows if row.verdict != "agrees"]
     return rows if len(rows) <= ROWS else [*wrong, *[row for row in rows if row.verdict == "agrees"]][:ROWS]
 
 
-def _agreement_cells(row: Row) -> list[str]:
+def _agreement_cells(row: PointAgreement) -> list[str]:
     shares = [percent(value) if row.basis == "fraction" and value is not None else "" for value in (row.old, row.new)]
     times = ["" if value is None else engineering(value, "s") for value in (row.old_time_s, row.new_time_s)]
-    change = signed(row.difference) if row.basis == "fraction" else ""
-    return [row.label, *shares, change, *times, signed(row.time_difference), row.verdict]
-
-
-def signed(difference: float | None) -> str:
-    """+1.3 %"""
-    return "" if difference is None else f"{100 * difference:+.1f} %"
+    changes = [row.difference if row.basis == "fraction" else None, row.time_difference]
+    of_roof, of_time = ("" if change is None else signed(change) for change in changes)
+    return [row.label, *shares, of_roof, *times, of_time, row.verdict]

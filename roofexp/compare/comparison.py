@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from roofexp.compare.difference import CHANGED, DISTURBED, Difference, Settings, differences, signed
+from roofexp.compare.difference import CHANGED, DISTURBED, Difference, Thresholds, differences, signed
 from roofexp.compare.matching import Pair, Side, key_of, match
 from roofexp.compare.significance import Estimate, repeatability
 from roofexp.errors import BadInputError
@@ -55,20 +55,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def changed(self) -> list[Difference]:
         """The largest change first."""
-        return sorted(
-            (each for each in self.differences if each.verdict in CHANGED), key=lambda each: -abs(_log_change(each))
-        )
+        return sorted(self.with_verdict(*CHANGED), key=_log_change, reverse=True)
 
     def with_verdict(self, *verdicts: str) -> list[Difference]:
-        return [each for each in self.differences if each.verdict in verdicts]
+        return [difference for difference in self.differences if difference.verdict in verdicts]
 
 
 def _log_change(difference: Difference) -> float:
-    return math.log(difference.time_ratio if difference.significant else difference.cycles_ratio or 1.0)
+    ratio = difference.time_ratio if difference.significant else difference.cycles_ratio or 1.0
+    return abs(math.log(ratio))
 
 
 def compare(
-    a: Side, b: Side, settings: Settings, across: Sequence[str] = (), repeats: Iterable[Side] = ()
+    a: Side, b: Side, settings: Thresholds, across: Sequence[str] = (), repeats: Iterable[Side] = ()
 ) -> Comparison:
     """``repeats``: further sweeps of the same thing as A, from which the run-to-run floor is measured.
 
@@ -77,7 +76,7 @@ def compare(
     matching = match(a.points, b.points, across, itself=_one_folder(a.folder, b.folder))
     measured = repeatability(_runs([a, *repeats], matching.pairs) + _runs([b], matching.pairs))
     settings = msgspec.structs.replace(settings, measured_floor=measured)
-    found = differences(matching.pairs, a, b, settings, across)
+    compared = differences(matching.pairs, a, b, settings, across)
     return Comparison(
         a=a.name,
         b=b.name,
@@ -88,11 +87,11 @@ def compare(
         level=settings.level,
         floor=settings.least_floor,
         measured_floor=measured,
-        tests=len(found) + sum(each.cycles_ratio is not None for each in found),
-        differences=found,
+        tests=len(compared) + sum(difference.cycles_ratio is not None for difference in compared),
+        differences=compared,
         only_a=[_unmatched(point) for point in matching.only_a],
         only_b=[_unmatched(point) for point in matching.only_b],
-        notes=_notes(found, matching.pairs, a, b, matching.hint, settings.least_floor),
+        notes=_notes(compared, matching.pairs, a, b, matching.hint, settings.least_floor),
     )
 
 
@@ -101,14 +100,14 @@ def _one_folder(a: Path, b: Path) -> bool:
 
 
 def _runs(sides: Sequence[Side], pairs: Sequence[Pair]) -> list[list[Estimate]]:
-    """The runs of each thing that was measured more than once, on one machine in one state."""
-    wanted = {key_of(point) for pair in pairs for point in (*pair.a, *pair.b)}
+    """The runs of difference thing that was measured more than once, on one machine in one state."""
+    keys = {key_of(point) for pair in pairs for point in (*pair.a, *pair.b)}
     runs: dict[tuple[str, ...], list[Estimate]] = {}
     for side in sides:
         for point in side.points:
-            if point.status == "ok" and point.timing and key_of(point) in wanted:
+            if point.status == "ok" and point.timing and key_of(point) in keys:
                 runs.setdefault(key_of(point), []).append(side.estimate(point))
-    return [each for each in runs.values() if len(each) > 1]
+    return [estimates for estimates in runs.values() if len(estimates) > 1]
 
 
 def _commit(side: Side) -> str | None:
@@ -127,10 +126,10 @@ def _unmatched(point: Point) -> Unmatched:
 
 
 def _notes(
-    found: Sequence[Difference], pairs: Sequence[Pair], a: Side, b: Side, hint: str | None, floor: float
+    compared: Sequence[Difference], pairs: Sequence[Pair], a: Side, b: Side, hint: str | None, floor: float
 ) -> list[str]:
     """What a reader must know before believing the table."""
-    notes = [*_other_versions(a, b), *_moved_roofs(pairs, a, b), *_together(found, floor), *_disturbed(found)]
+    notes = [*_other_versions(a, b), *_moved_roofs(pairs, a, b), *_together(compared, floor), *_disturbed(compared)]
     return [*notes, hint] if hint else notes
 
 
@@ -150,7 +149,7 @@ def _moved_roofs(pairs: Sequence[Pair], a: Side, b: Side) -> list[str]:
     for pair in pairs:
         old, new = a.roofs_of(pair.a[0]), b.roofs_of(pair.b[0])
         for roof in old.roofs if old and new and old.machine.machine_id == new.machine.machine_id else []:
-            other = next((each for each in new.roofs if each.name == roof.name), None) if new else None
+            other = next((candidate for candidate in new.roofs if candidate.name == roof.name), None) if new else None
             if other is None or roof.kind == "launch" or abs(other.at(roof.compute_hz) / roof.rate - 1) < ROOF_MOVED:
                 continue
             unit = "FLOP/s" if roof.kind == "compute" else "B/s"
@@ -159,28 +158,28 @@ def _moved_roofs(pairs: Sequence[Pair], a: Side, b: Side) -> list[str]:
     return [f"fractions are of each run's own roofs, and these moved: {', '.join(moved.values())}"] if moved else []
 
 
-def _together(found: Sequence[Difference], floor: float) -> list[str]:
+def _together(compared: Sequence[Difference], floor: float) -> list[str]:
     """A change of every kernel at once is more often the machine than the code."""
-    ratios = sorted(each.time_ratio for each in found)
+    ratios = sorted(difference.time_ratio for difference in compared)
     least = 1 + floor
     one_way = max(sum(ratio > least for ratio in ratios), sum(ratio < 1 / least for ratio in ratios))
-    if len(found) < TOGETHER or one_way < 0.75 * len(found):
+    if len(compared) < TOGETHER or one_way < 0.75 * len(compared):
         return []
     middle = signed(ratios[len(ratios) // 2] - 1)
     return [
-        f"{one_way} of {len(found)} points moved the same way (median {middle}): "
+        f"{one_way} of {len(compared)} points moved the same way (median {middle}): "
         "look at the machine (clock, power, other programs, driver) before the code"
     ]
 
 
-def _disturbed(found: Sequence[Difference]) -> list[str]:
+def _disturbed(compared: Sequence[Difference]) -> list[str]:
     signs = (*DISTURBED, "clock moved", "throttled")
-    marked = [each for each in found if any(flag.startswith(signs) for flag in (*each.a.flags, *each.b.flags))]
+    marked = [pair for pair in compared if any(flag.startswith(signs) for flag in (*pair.a.flags, *pair.b.flags))]
     if not marked:
         return []
-    share = percent(len(marked) / len(found))
+    share = percent(len(marked) / len(compared))
     return [
-        f"{len(marked)} of {len(found)} points ({share}) were disturbed while they were measured (marked !): "
+        f"{len(marked)} of {len(compared)} points ({share}) were disturbed while they were measured (marked !): "
         "measure again on a quiet machine, or give --repeats"
     ]
 
@@ -193,28 +192,28 @@ def csv_bytes(comparison: Comparison) -> bytes:
     return table_bytes(row_of(difference) for difference in comparison.differences)
 
 
-def row_of(each: Difference) -> dict[str, Any]:
+def row_of(difference: Difference) -> dict[str, Any]:
     """Flat, with the unit in every name; what is unknown is None."""
     row: dict[str, Any] = {
-        "kernel": each.kernel,
-        "size": each.size,
-        "precision": each.precision,
-        "label": each.label,
-        "verdict": each.verdict,
-        "time_ratio": each.time_ratio,
-        "time_ratio_low": each.low,
-        "time_ratio_high": each.high,
-        "floor": each.floor,
-        "p_value": each.p_value,
-        "significant": each.significant,
-        "rate_ratio": each.rate_ratio,
-        "intensity_ratio": each.intensity_ratio,
-        "fraction_change": each.fraction_change,
-        "cycles_ratio": each.cycles_ratio,
-        "cycles_p_value": each.cycles_p_value,
-        "message": each.message,
+        "kernel": difference.kernel,
+        "size": difference.size,
+        "precision": difference.precision,
+        "label": difference.label,
+        "verdict": difference.verdict,
+        "time_ratio": difference.time_ratio,
+        "time_ratio_low": difference.low,
+        "time_ratio_high": difference.high,
+        "floor": difference.floor,
+        "p_value": difference.p_value,
+        "significant": difference.significant,
+        "rate_ratio": difference.rate_ratio,
+        "intensity_ratio": difference.intensity_ratio,
+        "fraction_change": difference.fraction_change,
+        "cycles_ratio": difference.cycles_ratio,
+        "cycles_p_value": difference.cycles_p_value,
+        "message": difference.message,
     }
-    for name, values in (("a", each.a), ("b", each.b)):
+    for name, values in (("a", difference.a), ("b", difference.b)):
         facts = msgspec.to_builtins(values)
         row |= {f"{name}_{key}": "; ".join(v) if isinstance(v, list) else v for key, v in facts.items()}
     return row

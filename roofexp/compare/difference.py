@@ -20,7 +20,7 @@ ENOUGH = 5  # independent samples; more make a spread matter less
 DISTURBED = ("machine not quiet", "too short")  # flags of times that other programs or the timer took part in
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """``floor``: by how much two runs of the same thing may differ, relative; ``disturbed_floor``: where a flag says
     that they were disturbed. ``measured_floor``: from repeated runs, which then replaces guessing from the spread of
     the samples. ``level``: the chance of one false change among all points."""
@@ -47,7 +47,7 @@ class Reading(msgspec.Struct, frozen=True):
     cycles: Change | None
 
 
-def read(pair: Pair, a: Side, b: Side, settings: Settings) -> Reading:
+def read(pair: Pair, a: Side, b: Side, settings: Thresholds) -> Reading:
     time_a, point_a = _of_runs(pair.a, a)
     time_b, point_b = _of_runs(pair.b, b)
     floor = _floor(time_a, time_b, pair, settings)
@@ -67,7 +67,7 @@ def _of_runs(points: list[Point], side: Side) -> tuple[Estimate, Point]:
     return whole, nearest[0]
 
 
-def _floor(a: Estimate, b: Estimate, pair: Pair, settings: Settings) -> float:
+def _floor(a: Estimate, b: Estimate, pair: Pair, settings: Thresholds) -> float:
     """As given; more where a flag says that the time is not to be trusted, or few samples spread far, and no repeated
     runs say how little that means: what moves samples within a run moves whole runs too, and a short run has not seen
     all of it."""
@@ -89,7 +89,7 @@ def _cycles(a: Point, b: Point, time_a: Estimate, time_b: Estimate, floor: float
     """The change of time x clock: for points that the compute units bind, where both clocks are known."""
     if not all(point.placement and point.placement.bound in COMPUTE for point in (a, b)):
         return None
-    counts = [_in_cycles(point, found) for point, found in ((a, time_a), (b, time_b))]
+    counts = [_in_cycles(point, time) for point, time in ((a, time_a), (b, time_b))]
     return change(counts[0], counts[1], floor) if counts[0] and counts[1] else None
 
 
@@ -103,12 +103,12 @@ def _in_cycles(point: Point, time: Estimate) -> Estimate | None:
     return msgspec.structs.replace(time, median_s=time.median_s * clock.compute_hz, error=error)
 
 
-Verdict = Literal[
+ChangeVerdict = Literal[
     "slower", "faster", "slower by the clock", "faster by the clock", "slower in cycles", "faster in cycles",
     "unchanged", "unresolved",
 ]  # fmt: skip
 
-CHANGED: tuple[Verdict, ...] = ("slower", "faster", "slower in cycles", "faster in cycles")
+CHANGED: tuple[ChangeVerdict, ...] = ("slower", "faster", "slower in cycles", "faster in cycles")
 
 SHOWN_LEVEL = 0.05  # intervals are those of 95 %
 
@@ -142,7 +142,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     size: int
     precision: str
-    verdict: Verdict
+    verdict: ChangeVerdict
     message: str
     a: Values
     b: Values
@@ -167,7 +167,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differences(
-    pairs: Sequence[Pair], a: Side, b: Side, settings: Settings, across: Sequence[str] = ()
+    pairs: Sequence[Pair], a: Side, b: Side, settings: Thresholds, across: Sequence[str] = ()
 ) -> list[Difference]:
     """Every pair judged, with one Holm family over all tests of time and of cycles."""
     readings = [read(pair, a, b, settings) for pair in pairs]
@@ -183,7 +183,7 @@ def differences(
 
 
 def _judged(
-    reading: Reading, changed: tuple[bool, bool], settings: Settings, across: Sequence[str], varying: set[str]
+    reading: Reading, changed: tuple[bool, bool], settings: Thresholds, across: Sequence[str], varying: set[str]
 ) -> Difference:
     low, high = (max(min(end, FARTHEST), -FARTHEST) for end in reading.time.interval(SHOWN_LEVEL))
     verdict = _verdict(reading, changed, max(abs(low), abs(high)), settings)
@@ -215,7 +215,7 @@ def _judged(
     )
 
 
-def _verdict(reading: Reading, changed: tuple[bool, bool], reach: float, settings: Settings) -> Verdict:
+def _verdict(reading: Reading, changed: tuple[bool, bool], reach: float, settings: Thresholds) -> ChangeVerdict:
     """``changed``: time and cycles, beyond noise; ``reach``: how far from no change the interval of time goes."""
     cycles = reading.cycles
     if changed[0]:
@@ -248,9 +248,9 @@ def _values(point: Point, time: Estimate, runs: list[Point]) -> Values:
 
 
 def _differs(a: Point, b: Point, across: Sequence[str]) -> dict[str, list[str]]:
-    found = {name: [described(a, [name]), described(b, [name])] for name in across}
-    found["implementation"] = [a.implementation or "unknown", b.implementation or "unknown"]
-    return {name: values for name, values in found.items() if values[0] != values[1]}
+    values = {name: [described(a, [name]), described(b, [name])] for name in across}
+    values["implementation"] = [a.implementation or "unknown", b.implementation or "unknown"]
+    return {name: pair for name, pair in values.items() if pair[0] != pair[1]}
 
 
 def _ratio(a: float | None, b: float | None) -> float | None:
@@ -312,4 +312,4 @@ def varying_params(points: Sequence[Point]) -> dict[str, set[str]]:
     for point in points:
         for key, value in point.params.items():
             seen.setdefault(point.kernel, {}).setdefault(key, set()).add(str(value))
-    return {kernel: {key for key, values in found.items() if len(values) > 1} for kernel, found in seen.items()}
+    return {kernel: {key for key, values in params.items() if len(values) > 1} for kernel, params in seen.items()}

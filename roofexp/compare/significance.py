@@ -8,7 +8,7 @@ Everything is computed, nothing drawn at random: the same files always give the 
   decides the variance of a median; its sum ends where Geyer's initial positive sequence does (Statistical Science 7(4),
   1992). A drift shows in it as a long correlation.
 - Two runs of the same thing differ by more than the noise within a run. What is tested is therefore not "equal" but
-  "within the floor of each other", by Student's t with Welch's degrees of freedom.
+  "within the floor of run other", by Student's t with Welch's degrees of freedom.
 - Over the points of a sweep Holm's procedure (Scandinavian Journal of Statistics 6(2), 1979) keeps the chance of even
   one false change below the level, whatever the dependence between the points.
 """
@@ -133,7 +133,7 @@ def _resolution(ordered: Sequence[float]) -> float:
 
 def _welch(a: Estimate, b: Estimate) -> float:
     """Welch's degrees of freedom; those of the smaller sample where both errors are zero."""
-    parts = [(each.error**2, max(each.independent - 1, 1.0)) for each in (a, b)]
+    parts = [(side.error**2, max(side.independent - 1, 1.0)) for side in (a, b)]
     total = sum(part for part, _ in parts)
     if total == 0 or not math.isfinite(total):
         return min(freedom for _, freedom in parts)
@@ -155,27 +155,27 @@ def combined(estimates: Sequence[Estimate]) -> Estimate:
     """Of repeated runs of one thing: their scatter counts where it is more than the noise within them explains."""
     if len(estimates) == 1:
         return estimates[0]
-    logs = [math.log(each.median_s) for each in estimates]
+    logs = [math.log(run.median_s) for run in estimates]
     count = len(logs)
     centre = sum(logs) / count
     between = math.sqrt(sum((value - centre) ** 2 for value in logs) / (count - 1) / count)
-    within = math.sqrt(sum(each.error**2 for each in estimates)) / count
+    within = math.sqrt(sum(run.error**2 for run in estimates)) / count
     return Estimate(
         median_s=math.exp(median(sorted(logs))),
         error=max(between, within),
-        independent=count if between >= within else sum(each.independent for each in estimates),
-        samples=sum(each.samples for each in estimates),
-        spread=max((each.spread for each in estimates if each.spread is not None), default=None),
-        quartiles=max((each.quartiles for each in estimates if each.quartiles is not None), default=None),
+        independent=count if between >= within else sum(run.independent for run in estimates),
+        samples=sum(run.samples for run in estimates),
+        spread=max((run.spread for run in estimates if run.spread is not None), default=None),
+        quartiles=max((run.quartiles for run in estimates if run.quartiles is not None), default=None),
     )
 
 
 def repeatability(runs: Sequence[Sequence[Estimate]]) -> float | None:
-    """By how much two runs of the same thing differed: the 95th percentile over all pairs of runs of each thing,
+    """By how much two runs of the same thing differed: the 95th percentile over all pairs of runs of run thing,
     relative; None where nothing was run twice."""
-    found = sorted(
+    distances = sorted(
         abs(math.log(second.median_s / first.median_s))
-        for each in runs
-        for first, second in itertools.combinations(each, 2)
+        for estimates in runs
+        for first, second in itertools.combinations(estimates, 2)
     )
-    return math.expm1(quantile(found, 0.95)) if found else None
+    return math.expm1(quantile(distances, 0.95)) if distances else None

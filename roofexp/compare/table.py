@@ -7,13 +7,12 @@ from typing import Any
 
 from roofexp.compare.comparison import Comparison, Unmatched
 from roofexp.compare.difference import Difference, Values, signed
+from roofexp.text.console import WIDTH_WITHOUT_TERMINAL, plain_table
 from roofexp.text.numbers import engineering, percent
 
 ROWS = 40
 
 LINES = 12  # of what has no partner
-
-WIDTH_WITHOUT_TERMINAL = 170
 
 COLUMNS = ("point", "time A", "time B", "time", "95 % interval", "rate", "FLOP/B", "of roof", "cycles")
 
@@ -75,7 +74,7 @@ def _largest_first(differences: list[Difference]) -> list[Difference]:
 
 def verdict_line(comparison: Comparison) -> str:
     """``2 slower, 1 faster, 9 unchanged of 12``."""
-    verdicts = [each.verdict for each in comparison.differences]
+    verdicts = [difference.verdict for difference in comparison.differences]
     order = (
         *("slower", "slower in cycles", "slower by the clock", "faster", "faster in cycles", "faster by the clock"),
         *("unresolved", "unchanged"),
@@ -106,19 +105,15 @@ def test_line(comparison: Comparison) -> str:
 
 
 def _unmatched(name: str, points: list[Unmatched]) -> list[str]:
-    lines = [f"  only in {name}: {each.label}{f' ({each.reason})' if each.reason else ''}" for each in points[:LINES]]
+    labels = [f"{point.label} ({point.reason})" if point.reason else point.label for point in points[:LINES]]
+    lines = [f"  only in {name}: {label}" for label in labels]
     return [*lines, f"  only in {name}: {len(points) - LINES} more"] if len(points) > LINES else lines
 
 
 def _table(rows: list[Difference]) -> Any:
-    from rich.table import Table
-
     texts = [cells(row) for row in rows]
     used = [i for i in range(len(COLUMNS)) if any(text[i] for text in texts)]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for i in used:
-        table.add_column(COLUMNS[i], justify="right" if i else "left", no_wrap=True, overflow="ellipsis")
-    table.add_column("verdict", overflow="fold")
+    table = plain_table([*(COLUMNS[i] for i in used), "verdict"], right=COLUMNS[1:], folding={"verdict": 1})
     for row, text in zip(rows, texts, strict=True):
         table.add_row(*(text[i] for i in used), _verdict(row))
     return table

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.compare.comparison import compare
-from roofexp.compare.difference import CHANGED, Difference, Settings, signed
+from roofexp.compare.difference import CHANGED, Difference, Thresholds, signed
 from roofexp.compare.matching import Side, read_side
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.gate.rules import AGAINST, FACTS, Rule, holds, read_rules, why_unknown
+from roofexp.gate.rules import CHANGES, PROPERTIES, Rule, holds, read_rules, why_unknown
 from roofexp.records.files import write_atomically
 from roofexp.records.point import Point
 from roofexp.text.numbers import engineering, percent
@@ -33,13 +33,13 @@ UNITS = {
 SHARES = ("fraction", "slowdown", "time_slowdown")
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """``found`` says what the point has where the rule asks; ``point`` is None for a rule that is for no point."""
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """``actual`` says what the point has where the rule asks; ``point`` is None for a rule that is for no point."""
 
     rule: Rule
     point: Point | None
     outcome: Outcome
-    found: str
+    actual: str
 
     @property
     def where(self) -> str:
@@ -48,7 +48,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         about = f" ({self.rule.about})" if self.rule.about else ""
-        return f"{self.rule.title}{about}: {self.where}: {self.found}"
+        return f"{self.rule.title}{about}: {self.where}: {self.actual}"
 
 
 def label_of(point: Point) -> str:
@@ -58,50 +58,50 @@ def label_of(point: Point) -> str:
     return " ".join([point.label, *words, f"(job {point.job})"])
 
 
-def judge(rules: Sequence[Rule], side: Side) -> list[Verdict]:
+def judge(rules: Sequence[Rule], side: Side) -> list[Judgement]:
     """In the order of the rules, then of the points."""
     baselines = _Baselines(side)
-    verdicts = []
+    judgements = []
     for rule in rules:
         chosen = [point for point in side.points if rule.is_for(point)]
         if not chosen:
-            found = f"no point of this sweep is {rule.selection}" if rule.selection != "all points" else "no point"
-            verdicts.append(Verdict(rule=rule, point=None, outcome="broken", found=found))
-        verdicts += [_verdict(rule, point, baselines) for point in chosen]
-    return verdicts
+            actual = f"no point of this sweep is {rule.selection}" if rule.selection != "all points" else "no point"
+            judgements.append(Judgement(rule=rule, point=None, outcome="broken", actual=actual))
+        judgements += [_judgement(rule, point, baselines) for point in chosen]
+    return judgements
 
 
-def broken(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in verdicts if verdict.outcome == "broken"]
+def broken(judgements: Sequence[Judgement]) -> list[Judgement]:
+    return [judgement for judgement in judgements if judgement.outcome == "broken"]
 
 
-def _verdict(rule: Rule, point: Point, baselines: _Baselines) -> Verdict:
+def _judgement(rule: Rule, point: Point, baselines: _Baselines) -> Judgement:
     if point.status == "skipped" and "status" not in rule.names:
-        return Verdict(rule=rule, point=point, outcome="skipped", found=f"skipped: {point.reason}")
-    facts = {name: FACTS[name][1](point) for name in rule.names if name in FACTS}
-    for name, value in facts.items():
+        return Judgement(rule=rule, point=point, outcome="skipped", actual=f"skipped: {point.reason}")
+    values = {name: PROPERTIES[name][1](point) for name in rule.names if name in PROPERTIES}
+    for name, value in values.items():
         if value is None:
             unknown = f"{name} is not known: {why_unknown(name, point)}"
-            return Verdict(rule=rule, point=point, outcome="broken", found=unknown)
+            return Judgement(rule=rule, point=point, outcome="broken", actual=unknown)
     difference: Difference | None = None
     if rule.against is not None:
         difference, why = baselines.difference(rule, point)
         if difference is None:
-            unknown = f"{next(name for name in rule.names if name in AGAINST)} is not known: {why}"
-            return Verdict(rule=rule, point=point, outcome="broken", found=unknown)
-        facts |= {name: AGAINST[name][1](difference) for name in rule.names if name in AGAINST}
-    kept = holds(rule, facts)
-    found = ", ".join(f"{name} = {shown(name, facts[name])}" for name in rule.names)
+            unknown = f"{next(name for name in rule.names if name in CHANGES)} is not known: {why}"
+            return Judgement(rule=rule, point=point, outcome="broken", actual=unknown)
+        values |= {name: CHANGES[name][1](difference) for name in rule.names if name in CHANGES}
+    kept = holds(rule, values)
+    actual = ", ".join(f"{name} = {shown(name, values[name])}" for name in rule.names)
     if difference is not None:
-        found += f" ({difference.verdict}{f': {difference.message}' if difference.message else ''})"
+        actual += f" ({difference.verdict}{f': {difference.message}' if difference.message else ''})"
         if not kept and rule.significant and difference.verdict not in CHANGED:
-            return Verdict(rule=rule, point=point, outcome="kept", found=f"{found}; no significant change")
-    return Verdict(rule=rule, point=point, outcome="kept" if kept else "broken", found=found)
+            return Judgement(rule=rule, point=point, outcome="kept", actual=f"{actual}; no significant change")
+    return Judgement(rule=rule, point=point, outcome="kept" if kept else "broken", actual=actual)
 
 
 def shown(name: str, value: Any) -> str:
     """A fact as a person reads it."""
-    if name in AGAINST:
+    if name in CHANGES:
         return signed(value)
     if name in SHARES:
         return percent(value)
@@ -127,17 +127,17 @@ class _Baselines:
         key = (rule.against, tuple(rule.across))
         if key not in self._compared:
             self._compared[key] = self._compare(*key)
-        found, refused = self._compared[key]
+        differences, refused = self._compared[key]
         if point.status != "ok":
             return None, f"{point.status}: {point.reason or 'no reason is recorded'}"
-        return found.get(point.job), refused or f"{rule.against.name} has no such point"
+        return differences.get(point.job), refused or f"{rule.against.name} has no such point"
 
     def _compare(self, folder: Path, across: tuple[str, ...]) -> tuple[dict[int, Difference], str]:
         try:
-            comparison = compare(read_side(folder), self.side, Settings(), across)
+            comparison = compare(read_side(folder), self.side, Thresholds(), across)
         except BadInputError as error:
             return {}, str(error)
-        return {each.b.job: each for each in comparison.differences}, ""
+        return {difference.b.job: difference for difference in comparison.differences}, ""
 
 
 JUNIT, MARKDOWN, COPY = "gate.xml", "gate.md", "gate.yaml"
@@ -166,72 +166,71 @@ def pass_sweep(gate: Gate, folder: Path) -> tuple[int, list[str]]:
     A gate that cannot be judged is not passed.
     """
     try:
-        verdicts = judge(gate.rules, read_side(folder))
+        judgements = judge(gate.rules, read_side(folder))
     except BadInputError as error:
         return EXIT_POINT_FAILED, [f"gate     not judged: {error}"]
     try:
         write_atomically(folder / COPY, gate.content)
-        write_atomically(folder / JUNIT, junit_xml(verdicts, gate.name))
-        write_atomically(folder / MARKDOWN, markdown(verdicts, folder.name))
+        write_atomically(folder / JUNIT, junit_xml(judgements, gate.name))
+        write_atomically(folder / MARKDOWN, markdown(judgements, folder.name))
     except OSError as error:
         print(f"gate: its files cannot be written ({error.strerror})", file=sys.stderr)
-    return (EXIT_POINT_FAILED if broken(verdicts) else EXIT_OK), lines(verdicts, gate.name)
+    return (EXIT_POINT_FAILED if broken(judgements) else EXIT_OK), lines(judgements, gate.name)
 
 
-def lines(verdicts: Sequence[Verdict], name: str) -> list[str]:
+def lines(judgements: Sequence[Judgement], name: str) -> list[str]:
     """One for each broken rule and point, then how many were kept."""
-    wrong = broken(verdicts)
-    found = [f"  broken {verdict.line}" for verdict in wrong[:LINES]]
-    found += [f"  broken: {len(wrong) - LINES} more in {JUNIT}"] if len(wrong) > LINES else []
-    skipped = sum(verdict.outcome == "skipped" for verdict in verdicts)
-    kept = len(verdicts) - len(wrong) - skipped
+    wrong = broken(judgements)
+    texts = [f"  broken {judgement.line}" for judgement in wrong[:LINES]]
+    texts += [f"  broken: {len(wrong) - LINES} more in {JUNIT}"] if len(wrong) > LINES else []
+    skipped = sum(judgement.outcome == "skipped" for judgement in judgements)
+    kept = len(judgements) - len(wrong) - skipped
     also = f", {skipped} skipped" if skipped else ""
-    return [*found, f"gate     {name}: {'broken' if wrong else 'kept'} ({kept} kept, {len(wrong)} broken{also})"]
+    return [*texts, f"gate     {name}: {'broken' if wrong else 'kept'} ({kept} kept, {len(wrong)} broken{also})"]
 
 
 ROWS = 100  # of a Markdown table: CI summaries have a limit
 
 
-def junit_xml(verdicts: Sequence[Verdict], gate: str) -> bytes:
+def junit_xml(judgements: Sequence[Judgement], gate: str) -> bytes:
     """The dialect that CI systems read: testsuites, testsuite, testcase, failure, skipped."""
     counts = {
-        "tests": str(len(verdicts)),
-        "failures": str(len(broken(verdicts))),
+        "tests": str(len(judgements)),
+        "failures": str(len(broken(judgements))),
         "errors": "0",
-        "skipped": str(sum(verdict.outcome == "skipped" for verdict in verdicts)),
+        "skipped": str(sum(judgement.outcome == "skipped" for judgement in judgements)),
     }
     root = ElementTree.Element("testsuites", {"name": "roofexp gate", **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": f"roofexp gate {gate}", **counts})
-    for verdict in verdicts:
-        time_s = verdict.point.measuring_s if verdict.point else 0.0
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=_plain(verdict.rule.title), name=_plain(verdict.where), time=f"{time_s:.3f}"
-        )
-        if verdict.outcome == "broken":
-            failure = ElementTree.SubElement(case, "failure", message=_plain(verdict.found), type="rule broken")
-            failure.text = _plain(verdict.line)
-        elif verdict.outcome == "skipped":
-            ElementTree.SubElement(case, "skipped", message=_plain(verdict.found))
+    for judgement in judgements:
+        time_s = judgement.point.measuring_s if judgement.point else 0.0
+        names = {"classname": _plain(judgement.rule.title), "name": _plain(judgement.where)}
+        case = ElementTree.SubElement(suite, "testcase", {**names, "time": f"{time_s:.3f}"})
+        if judgement.outcome == "broken":
+            failure = ElementTree.SubElement(case, "failure", message=_plain(judgement.actual), type="rule broken")
+            failure.text = _plain(judgement.line)
+        elif judgement.outcome == "skipped":
+            ElementTree.SubElement(case, "skipped", message=_plain(judgement.actual))
         else:
-            ElementTree.SubElement(case, "system-out").text = _plain(verdict.found)
+            ElementTree.SubElement(case, "system-out").text = _plain(judgement.actual)
     ElementTree.indent(root)
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def markdown(verdicts: Sequence[Verdict], sweep: str) -> bytes:
+def markdown(judgements: Sequence[Judgement], sweep: str) -> bytes:
     """What was broken, then every rule with how often it was kept."""
-    wrong = broken(verdicts)
-    state = f"{len(wrong)} of {len(verdicts)} checks broken" if wrong else f"all {len(verdicts)} checks kept"
+    wrong = broken(judgements)
+    state = f"{len(wrong)} of {len(judgements)} checks broken" if wrong else f"all {len(judgements)} checks kept"
     lines = [f"### {'❌' if wrong else '✅'} roofexp gate: {state}", "", f"Sweep `{sweep}`", ""]
     if wrong:
         lines += ["| point | rule | found |", "|---|---|---|"]
-        lines += [f"| {_cell(v.where)} | {_cell(v.rule.text)} | {_cell(v.found)} |" for v in wrong[:ROWS]]
+        lines += [f"| {_cell(v.where)} | {_cell(v.rule.text)} | {_cell(v.actual)} |" for v in wrong[:ROWS]]
         lines += ["", f"and {len(wrong) - ROWS} more in gate.xml"] if len(wrong) > ROWS else []
         lines += [""]
     lines += ["| rule | for | kept | broken | skipped |", "|---|---|--:|--:|--:|"]
-    for number in dict.fromkeys(verdict.rule.number for verdict in verdicts):
-        own = [verdict for verdict in verdicts if verdict.rule.number == number]
-        outcomes = [verdict.outcome for verdict in own]
+    for number in dict.fromkeys(judgement.rule.number for judgement in judgements):
+        own = [judgement for judgement in judgements if judgement.rule.number == number]
+        outcomes = [judgement.outcome for judgement in own]
         counts = " | ".join(str(outcomes.count(name)) for name in ("kept", "broken", "skipped"))
         rule = own[0].rule
         text = f"{rule.text} ({rule.about})" if rule.about else rule.text

@@ -45,7 +45,7 @@ def _bound(point: Point) -> BoundText | None:
     return BoundText(point.placement.bound) if point.placement else None
 
 
-FACTS: dict[str, tuple[str, Callable[[Point], Any]]] = {
+PROPERTIES: dict[str, tuple[str, Callable[[Point], Any]]] = {
     "status": ("ok, failed or skipped", lambda p: p.status),
     "fraction": ("share of what the roofs allow", lambda p: p.placement.fraction if p.placement else None),
     "bound": ("where it lies: bandwidth, compute, latency, or the verdict in full", _bound),
@@ -69,7 +69,7 @@ FACTS: dict[str, tuple[str, Callable[[Point], Any]]] = {
     "cache": ("cold or hot", lambda p: p.cache_state),
 }
 
-AGAINST: dict[str, tuple[str, Callable[[Difference], Any]]] = {
+CHANGES: dict[str, tuple[str, Callable[[Difference], Any]]] = {
     "slowdown": ("0.03: 3 % slower than in `against`; in cycles where only the clock made the time differ or hid it",
                  lambda d: _slowdown(d)),
     "time_slowdown": ("the same in time, whatever the clock did", lambda d: d.slowdown),
@@ -92,7 +92,7 @@ def why_unknown(name: str, point: Point) -> str:
         return (point.counted.unavailable if point.counted else None) or "not counted (counters=none?)"
     return {
         "flops_per_s": "a kernel without FLOPs",
-        "bytes_per_s": "no traffic is known",
+        "bytes_per_s": "no traffic is allowed",
         "verdict": "no diagnosis was made",
         "joules": "the device counts no energy",
         "compute_hz": "the clock could not be read",
@@ -118,8 +118,8 @@ COMPARED = re.compile(r"(<=|>=|==|!=|<|>)\s*(\d[\d_]*)")
 RANGE = re.compile(r"(\d[\d_]*)\s*\.\.\s*(\d[\d_]*)")
 
 EXAMPLES: dict[str, Any] = {  # a value of each fact's type, to try a rule with before anything is measured
-    **dict.fromkeys(FACTS, 0.5),
-    **dict.fromkeys(AGAINST, 0.5),
+    **dict.fromkeys(PROPERTIES, 0.5),
+    **dict.fromkeys(CHANGES, 0.5),
     **dict.fromkeys(("status", "roof", "verdict", "kernel", "precision", "cache"), "text"),
     "bound": BoundText("compute-bound"),
     "flagged": False,
@@ -133,7 +133,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     text: str
     condition: str
-    names: list[str]  # the facts that it asks for
+    names: list[str]  # the values that it asks for
     select: dict[str, list[str]]
     sizes: list[str]  # any of them
     against: Path | None
@@ -200,32 +200,32 @@ def _rule(entry: Any, where: str, number: int, file: Path, here: Path) -> Rule:
 
 
 def _names(condition: str, text: str, where: str) -> list[str]:
-    """The facts that a condition asks for, once it has been tried."""
+    """The values that a condition asks for, once it has been tried."""
     try:
         tree = ast.parse(condition, mode="eval")
     except SyntaxError as error:
         raise BadInputError(f"{where}: {text!r} is not a condition ({error.msg})") from error
     if any(isinstance(node, ast.Attribute) for node in ast.walk(tree)):
-        raise BadInputError(f"{where}: {text!r} is not a condition (facts have no parts)")
+        raise BadInputError(f"{where}: {text!r} is not a condition (values have no parts)")
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in called]
-    known = {**FACTS, **AGAINST}
+    allowed = {**PROPERTIES, **CHANGES}
     for name in used:
-        if name not in known and name not in WORDS:
-            raise BadInputError(f"{where}: unknown name {name!r} in {text!r}; allowed: {', '.join(known)}")
-    names = list(dict.fromkeys(name for name in used if name in known))
+        if name not in allowed and name not in WORDS:
+            raise BadInputError(f"{where}: unknown name {name!r} in {text!r}; allowed: {', '.join(allowed)}")
+    names = list(dict.fromkeys(name for name in used if name in allowed))
     if not names:
-        raise BadInputError(f"{where}: {text!r} asks nothing of a point; allowed: {', '.join(known)}")
+        raise BadInputError(f"{where}: {text!r} asks nothing of a point; allowed: {', '.join(allowed)}")
     _holds(condition, EXAMPLES, where, text)
     return names
 
 
-def holds(rule: Rule, facts: dict[str, Any]) -> bool:
-    return _holds(rule.condition, facts, rule.where, rule.text)
+def holds(rule: Rule, values: dict[str, Any]) -> bool:
+    return _holds(rule.condition, values, rule.where, rule.text)
 
 
-def _holds(condition: str, facts: dict[str, Any], where: str, text: str) -> bool:
-    value = evaluate(condition, {**WORDS, **facts}, where, ARITHMETIC)
+def _holds(condition: str, values: dict[str, Any], where: str, text: str) -> bool:
+    value = evaluate(condition, {**WORDS, **values}, where, ARITHMETIC)
     if not isinstance(value, bool):
         raise BadInputError(f"{where}: {text!r} gives {value!r}; a condition is needed, e.g. fraction >= 85 %")
     return value
@@ -233,13 +233,13 @@ def _holds(condition: str, facts: dict[str, Any], where: str, text: str) -> bool
 
 def _against(value: Any, names: list[str], file: Path, here: Path, where: str) -> Path | None:
     """The folder of the sweep to compare with, seen from where the program runs, else from the gate's file."""
-    asked = [name for name in names if name in AGAINST]
+    asked = [name for name in names if name in CHANGES]
     if value is None:
         if asked:
             raise BadInputError(f"{where}: {asked[0]} needs against: the folder of the sweep to compare with")
         return None
     if not asked:
-        raise BadInputError(f"{where}: against, but the rule asks for neither {' nor '.join(AGAINST)}")
+        raise BadInputError(f"{where}: against, but the rule asks for neither {' nor '.join(CHANGES)}")
     for folder in (here / str(value), file.parent / str(value)):
         if folder.is_dir():
             from roofexp.compare.matching import read_side

@@ -11,7 +11,7 @@ from roofexp.records.point import Point, evidence_text
 from roofexp.report.cautions import cautions
 from roofexp.report.contents import Contents, Links, read_contents
 from roofexp.report.figures import figures
-from roofexp.report.machines import check_text, clock_table, machine_facts, repetition, roof_tables
+from roofexp.report.machines import check_text, clock_table, machine_details, repetition, roof_tables
 from roofexp.report.verdict_rows import Series, anchor, series_of, strip, verdict_rows
 from roofexp.text.numbers import engineering, percent, plain
 
@@ -98,7 +98,7 @@ def page(contents: Contents, file: Path) -> str:
         counts=counts(contents.points),
         bounds=Series(kernel="", precision="", rows=rows).outcomes,
         figures=figures(contents, links),
-        machines=[(machine, machine_facts(machine)) for machine in contents.machines.values()],
+        machines=[(machine, machine_details(machine)) for machine in contents.machines.values()],
         clocks=clock_table(contents),
         roofs=roof_tables(contents),
         repetition=repetition(contents),

@@ -15,7 +15,7 @@ from roofexp.records.machine import Machine, Roof, RoofCheck, RoofSet
 from roofexp.records.point import Point
 from roofexp.records.sweep_folder import JUDGED_WITH, commit_names
 from roofexp.report.contents import Contents
-from roofexp.report.point_details import Fact, quantity
+from roofexp.report.point_details import Detail, quantity
 from roofexp.text.numbers import engineering, percent, plain, span
 
 
@@ -197,12 +197,12 @@ class Clocks(msgspec.Struct, frozen=True, kw_only=True):
     sources: str
 
 
-def machine_facts(machine: Machine) -> list[Fact]:
+def machine_details(machine: Machine) -> list[Detail]:
     """Everything that was read of it; what could not be read is named as unknown."""
-    return list(_facts(machine))
+    return list(_details(machine))
 
 
-def _facts(machine: Machine) -> Iterator[Fact]:
+def _details(machine: Machine) -> Iterator[Detail]:
     yield "machine id", machine.machine_id
     if machine.units:
         yield ("SMs" if machine.device == "cuda" else "cores in use"), str(machine.units)
@@ -222,7 +222,7 @@ def _facts(machine: Machine) -> Iterator[Fact]:
         yield "unknown", "; ".join(machine.unknown)
 
 
-def _limit(name: str, limit: float, unit: str) -> Fact:
+def _limit(name: str, limit: float, unit: str) -> Detail:
     if name.startswith("flop_per_cycle_"):
         return (
             f"limit, {name.removeprefix('flop_per_cycle_').replace('_', ' ')}",

@@ -11,25 +11,25 @@ from roofexp.text.numbers import engineering, percent, plain, span
 
 STALLS = 5  # reasons shown; counters.csv has all
 
-Fact = tuple[str, str]
+Detail = tuple[str, str]
 
 
-class Group(NamedTuple):
+class DetailGroup(NamedTuple):
     title: str
-    facts: list[Fact]
+    details: list[Detail]
 
 
-def facts(point: Point) -> list[Group]:
+def details(point: Point) -> list[DetailGroup]:
     """Groups without a fact are left out: what is not shown is not known."""
     found = [
-        Group("Point", list(_point(point))),
-        Group("Time", list(_time(point))),
-        Group("Work and traffic", list(_work(point))),
-        Group("Under the roofs", list(_placement(point))),
-        Group("Clock", list(_clock(point))),
-        Group("Counters", list(_counted(point))),
+        DetailGroup("Point", list(_point(point))),
+        DetailGroup("Time", list(_time(point))),
+        DetailGroup("Work and traffic", list(_work(point))),
+        DetailGroup("Under the roofs", list(_placement(point))),
+        DetailGroup("Clock", list(_clock(point))),
+        DetailGroup("Counters", list(_counted(point))),
     ]
-    return [group for group in found if group.facts]
+    return [group for group in found if group.details]
 
 
 def repeat_command(point: Point) -> str:
@@ -37,7 +37,7 @@ def repeat_command(point: Point) -> str:
     return shlex.join(["python", "-m", "roofexp", *point.overrides]) if point.overrides else ""
 
 
-def _point(point: Point) -> Iterator[Fact]:
+def _point(point: Point) -> Iterator[Detail]:
     yield "size", str(point.size)
     if point.shape:
         yield "shape", ", ".join(f"{name} = {length}" for name, length in point.shape.items())
@@ -53,7 +53,7 @@ def _point(point: Point) -> Iterator[Fact]:
         yield "configuration", point.config_hash
 
 
-def _time(point: Point) -> Iterator[Fact]:
+def _time(point: Point) -> Iterator[Detail]:
     timing = point.timing
     if timing is None:
         return
@@ -78,7 +78,7 @@ def precise_span(low_s: float, high_s: float) -> str:
     return span(low_s, high_s, "s")
 
 
-def _work(point: Point) -> Iterator[Fact]:
+def _work(point: Point) -> Iterator[Detail]:
     if point.work:
         yield "useful FLOPs", engineering(point.work.flops, "FLOP", 4)
         if point.work.dram_bytes:
@@ -100,7 +100,7 @@ def _work(point: Point) -> Iterator[Fact]:
             yield "efficiency", engineering(point.work.flops / point.joules, "FLOP/J")
 
 
-def _placement(point: Point) -> Iterator[Fact]:
+def _placement(point: Point) -> Iterator[Detail]:
     place = point.placement
     if place is None:
         return
@@ -118,7 +118,7 @@ def _placement(point: Point) -> Iterator[Fact]:
             yield "verdict expected", f"{point.expect}, found {point.diagnosis.verdict.name}"
 
 
-def _clock(point: Point) -> Iterator[Fact]:
+def _clock(point: Point) -> Iterator[Detail]:
     clock = point.clock
     if clock is None:
         return
@@ -153,7 +153,7 @@ ACRONYMS = {
 }
 
 
-def quantity(name: str, value: object) -> Fact:
+def quantity(name: str, value: object) -> Detail:
     """A stored name with its unit in it, and its value, as a person reads them: ``nvml_sm_hz`` is NVML SM, in Hz."""
     ending = max((end for end in UNITS if name.endswith(end)), key=len, default=None)
     words = name.removesuffix(ending or "").removesuffix("_share").removesuffix("_c").replace("_", " ")
@@ -171,7 +171,7 @@ def quantity(name: str, value: object) -> Fact:
     return label, engineering(value, UNITS[ending], 4) if ending else plain(value, 6)
 
 
-def _counted(point: Point) -> Iterator[Fact]:
+def _counted(point: Point) -> Iterator[Detail]:
     counted = point.counted
     if counted is None:
         return
@@ -215,7 +215,7 @@ def _counted(point: Point) -> Iterator[Fact]:
         yield "counted by", ", ".join(filter(None, how))
 
 
-def _percentages(point: Point) -> Iterator[Fact]:
+def _percentages(point: Point) -> Iterator[Detail]:
     counted = point.counted
     assert counted
     for name, value in (

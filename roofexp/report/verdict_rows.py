@@ -6,7 +6,7 @@ import msgspec
 
 from roofexp.records.point import Cause, Point
 from roofexp.report.contents import Contents, Link, Links
-from roofexp.report.point_details import Group, facts, repeat_command
+from roofexp.report.point_details import DetailGroup, details, repeat_command
 from roofexp.text.numbers import percent
 
 KINDS = {  # of a bound, for its colour; the word itself always stands beside it
@@ -19,7 +19,7 @@ KINDS = {  # of a bound, for its colour; the word itself always stands beside it
 }
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class PointRow(msgspec.Struct, frozen=True, kw_only=True):
     """One point as the table shows it. Numbers in SI; the template gives them units. ``search`` is extra text to find
     the row by, ``verdict`` the short name of what holds the point back, where rules have named it."""
 
@@ -42,12 +42,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     causes: list[Cause]  # the verdict's own evidence first, then what else was found
     basis: str
     search: str
-    groups: list[Group]
+    groups: list[DetailGroup]
     files: list[Link]
     repeat: str
 
 
-def verdict_rows(contents: Contents, links: Links) -> list[Row]:
+def verdict_rows(contents: Contents, links: Links) -> list[PointRow]:
     return [_row(point, contents, links) for point in contents.points]
 
 
@@ -55,11 +55,11 @@ def anchor(point: Point) -> str:
     return f"p{point.job}"
 
 
-def _row(point: Point, contents: Contents, links: Links) -> Row:
+def _row(point: Point, contents: Contents, links: Links) -> PointRow:
     place, diagnosis, timing = point.placement, point.diagnosis, point.timing
     rate, unit = (point.flops_per_s, "FLOP/s") if point.flops_per_s else (point.bytes_per_s, "B/s")
     bound = place.bound if place else "" if point.status == "ok" else point.status
-    return Row(
+    return PointRow(
         anchor=anchor(point),
         point=point,
         params=params_text(point),
@@ -79,7 +79,7 @@ def _row(point: Point, contents: Contents, links: Links) -> Row:
         causes=[diagnosis.verdict, *diagnosis.others] if diagnosis else [],
         basis=diagnosis.basis if diagnosis else "",
         search=_search(point),
-        groups=facts(point),
+        groups=details(point),
         files=links.of_point(point.job),
         repeat=repeat_command(point),
     )
@@ -118,7 +118,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
     kernel: str
     precision: str
-    rows: list[Row]
+    rows: list[PointRow]
 
     @property
     def fractions(self) -> list[float]:
@@ -134,12 +134,12 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         return [(bound, kind, number) for (bound, kind), number in sorted(found.items(), key=lambda entry: -entry[1])]
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> PointRow | None:
         placed = [row for row in self.rows if row.fraction is not None]
         return max(placed, key=lambda row: row.fraction or 0.0, default=None)
 
     @property
-    def worst(self) -> Row | None:
+    def worst(self) -> PointRow | None:
         placed = [row for row in self.rows if row.fraction is not None]
         return min(placed, key=lambda row: row.fraction or 0.0, default=None)
 
@@ -151,9 +151,9 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         return " – ".join(dict.fromkeys(percent(value) for value in (found[0], found[len(found) // 2], found[-1])))
 
 
-def series_of(rows: list[Row]) -> list[Series]:
+def series_of(rows: list[PointRow]) -> list[Series]:
     """In order of first appearance."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    found: dict[tuple[str, str], list[PointRow]] = {}
     for row in rows:
         found.setdefault((row.point.kernel, row.point.precision), []).append(row)
     return [Series(kernel=kernel, precision=precision, rows=those) for (kernel, precision), those in found.items()]
@@ -162,7 +162,7 @@ def series_of(rows: list[Row]) -> list[Series]:
 WIDTH, HEIGHT, END = 160, 14, 1.1  # in pixels; END is the fraction at the right edge
 
 
-def strip(rows: list[Row]) -> str:
+def strip(rows: list[PointRow]) -> str:
     """An SVG with a tick for every placed point, a path for each colour; points beyond END stand at the edge."""
     paths: dict[str, list[str]] = {}
     for row in rows:
