@@ -10,10 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.commands.count import main as count
-from roofexp.commands.diagnose import main as diagnose
+from roofexp.commands import run_command
 from roofexp.commands.publish import findings, first_private
-from roofexp.commands.publish import main as publish
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
 from roofexp.records.archive import (
     is_packed,
@@ -60,7 +58,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def packed(original: Path) -> Path:
     """The same sweep, published; not to be changed."""
     target = original.parent / "published"
-    assert publish([str(original), str(target)]) == EXIT_OK
+    assert run_command("publish", [str(original), str(target)]) == EXIT_OK
     return target
 
 
@@ -89,7 +87,7 @@ def test_both_layouts_read_the_same(original: Path, packed: Path) -> None:
 
 def test_the_same_sweep_gives_the_same_bytes(original: Path, packed: Path, tmp_path: Path) -> None:
     again = tmp_path / "published"
-    assert publish([str(original), str(again)]) == EXIT_OK
+    assert run_command("publish", [str(original), str(again)]) == EXIT_OK
     names = {file.relative_to(packed) for file in packed.rglob("*") if file.is_file()}
     assert {"report.html", "points.jsonl.xz", "samples.csv.xz", "configs.jsonl.xz"} <= {file.name for file in names}
     assert all((packed / name).read_bytes() == (again / name).read_bytes() for name in names)
@@ -98,12 +96,12 @@ def test_the_same_sweep_gives_the_same_bytes(original: Path, packed: Path, tmp_p
 def test_an_earlier_publication_is_replaced_only_when_asked(
     original: Path, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert publish([str(original), str(packed)]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(original), str(packed)]) == EXIT_BAD_INPUT
     assert "--replace" in capsys.readouterr().err
-    assert publish([str(original), str(packed), "--replace"]) == EXIT_OK
+    assert run_command("publish", [str(original), str(packed), "--replace"]) == EXIT_OK
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.tex").touch()
-    assert publish([str(original), str(tmp_path / "mine"), "--replace"]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(original), str(tmp_path / "mine"), "--replace"]) == EXIT_BAD_INPUT
     assert (tmp_path / "mine/thesis.tex").exists()
 
 
@@ -113,7 +111,7 @@ def test_private_words_are_refused_and_nothing_is_left(
     monkeypatch.setattr("platform.node", lambda: "ada-box.example.org")
     point = read_sweep_points(sweep)[0]
     write_point(sweep / "0", msgspec.structs.replace(point, flags=[Flag("noisy", "see ada-box for more")]))
-    assert publish([str(sweep), str(tmp_path / "published")]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(sweep), str(tmp_path / "published")]) == EXIT_BAD_INPUT
     said = capsys.readouterr().err
     assert "points.jsonl.xz: 'ada-box'" in said
     assert [path.name for path in tmp_path.iterdir()] == ["sweep"]
@@ -145,17 +143,17 @@ def test_ordinary_text_is_no_path(text: str) -> None:
 
 def test_a_sweep_of_unknown_or_changed_code_is_not_published(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_sweep(sweep, read_sweep(sweep) | {"git_dirty": True})
-    assert publish([str(sweep), str(sweep.parent / "published")]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(sweep), str(sweep.parent / "published")]) == EXIT_BAD_INPUT
     assert "uncommitted" in capsys.readouterr().err
     write_sweep(sweep, read_sweep(sweep) | {"git_commit": None})
-    assert publish([str(sweep), str(sweep.parent / "published")]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(sweep), str(sweep.parent / "published")]) == EXIT_BAD_INPUT
     assert "git commit" in capsys.readouterr().err
-    assert publish([str(sweep.parent / "nowhere"), str(sweep.parent / "again")]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(sweep.parent / "nowhere"), str(sweep.parent / "again")]) == EXIT_BAD_INPUT
 
 
 def test_a_point_without_its_configuration_is_not_published(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (sweep / "1/.hydra/config.yaml").unlink()
-    assert publish([str(sweep), str(sweep.parent / "published")]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(sweep), str(sweep.parent / "published")]) == EXIT_BAD_INPUT
     assert "job 1" in capsys.readouterr().err
 
 
@@ -163,14 +161,14 @@ def test_where_things_lay_is_not_published(sweep: Path, tmp_path: Path) -> None:
     words = ["outputs=/scratch/ada", "size=8", "hydra.sweep.dir=/scratch/x"]
     write_sweep(sweep, read_sweep(sweep) | {"command": f"python -m roofexp {' '.join(words)} -m", "arguments": words})
     write_point(sweep / "0", msgspec.structs.replace(read_sweep_points(sweep)[0], overrides=words))
-    assert publish([str(sweep), str(tmp_path / "published")]) == EXIT_OK
+    assert run_command("publish", [str(sweep), str(tmp_path / "published")]) == EXIT_OK
     said = read_sweep(tmp_path / "published")
     assert (said["command"], said["arguments"]) == ("python -m roofexp size=8 -m", ["size=8"])
     assert read_sweep_points(tmp_path / "published")[0].overrides == ["size=8"]
 
 
 def test_a_published_sweep_is_not_published_again(packed: Path, tmp_path: Path) -> None:
-    assert publish([str(packed), str(tmp_path / "again")]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(packed), str(tmp_path / "again")]) == EXIT_BAD_INPUT
 
 
 def test_a_damaged_packed_file_is_named(packed: Path, tmp_path: Path) -> None:
@@ -193,7 +191,7 @@ def test_every_text_file_is_searched(tmp_path: Path) -> None:
 
 def test_a_published_sweep_is_neither_counted_nor_resumed(packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {file: file.read_bytes() for file in packed.rglob("*") if file.is_file()}
-    assert count([str(packed)]) == EXIT_BAD_INPUT
+    assert run_command("count", [str(packed)]) == EXIT_BAD_INPUT
     assert "is published; allowed: the folder that was measured" in capsys.readouterr().err
     with pytest.raises(BadInputError, match=r"published, and stays as it is; run python -m roofexp\.reproduce"):
         resumed_arguments([f"resume={packed}"])
@@ -231,7 +229,10 @@ def test_a_changed_threshold_is_in_records_table_page_and_figures(
     fractions = [point.placement.fraction or 0 for point in read_sweep_points(folder) if point.placement]
     assert all(1.02 < fraction < 10 for fraction in fractions)
     copy = tmp_path / "copy"
-    assert diagnose([str(folder), "--output", str(copy), "--above-roof", "10", "--on-roof", "0.9"]) == EXIT_OK
+    assert (
+        run_command("diagnose", [str(folder), "--output", str(copy), "--above-roof", "10", "--on-roof", "0.9"])
+        == EXIT_OK
+    )
     assert {file: file.read_bytes() for file in before} == before
     assert verdicts(copy) == ["on the bandwidth roof", "on the compute roof"]
     assert is_packed(copy) == is_packed(folder)
@@ -240,7 +241,7 @@ def test_a_changed_threshold_is_in_records_table_page_and_figures(
     assert read_sweep(copy)["placing"] == {"on_roof": 0.9, "above_roof": 10.0}
     assert list((copy / "figures").glob("roofline_*.png"))
     # without thresholds: as it was measured, in its own place
-    assert diagnose([str(copy)]) == EXIT_OK
+    assert run_command("diagnose", [str(copy)]) == EXIT_OK
     assert verdicts(copy) == ["above a roof", "above a roof"]
     assert "placing" not in read_sweep(copy)
     assert list(findings(copy)) == [] or layout == "original"
@@ -249,11 +250,11 @@ def test_a_changed_threshold_is_in_records_table_page_and_figures(
 def test_a_copy_that_is_there_or_cannot_be_written_is_one_line(
     packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert diagnose([str(packed), "--output", str(tmp_path)]) == EXIT_BAD_INPUT
+    assert run_command("diagnose", [str(packed), "--output", str(tmp_path)]) == EXIT_BAD_INPUT
     assert "is there already" in capsys.readouterr().err
     (tmp_path / "file").touch()
-    assert diagnose([str(packed), "--output", str(tmp_path / "file/copy")]) == EXIT_BAD_INPUT
-    assert diagnose([str(packed), "--on-roof", "9"]) == EXIT_BAD_INPUT
+    assert run_command("diagnose", [str(packed), "--output", str(tmp_path / "file/copy")]) == EXIT_BAD_INPUT
+    assert run_command("diagnose", [str(packed), "--on-roof", "9"]) == EXIT_BAD_INPUT
     first, second = capsys.readouterr().err.splitlines()
     assert "file/copy: Not a directory" in first
     assert "placing.on_roof=9: a share of the roof, above 0 and at most 1" in second

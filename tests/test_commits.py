@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.commands.publish import main as publish
+from roofexp.commands import run_command
 from roofexp.errors import EXIT_BAD_INPUT
 from roofexp.records import sweep_folder
 from roofexp.records.sweep_folder import commit_names, read_sweep, resumed_sweep, without_idle_commits, write_sweep
@@ -33,7 +33,7 @@ def test_points_of_a_dirty_commit_are_not_published_under_the_clean_one(
     code_is(monkeypatch, LATER, True, "2020-01-02T10:00:00.000+00:00")
     write_sweep(folder, resumed_sweep(read_sweep(folder) | STARTED))
     collect(folder)
-    assert publish([str(folder), str(tmp_path / "published")]) == EXIT_BAD_INPUT
+    assert run_command("publish", [str(folder), str(tmp_path / "published")]) == EXIT_BAD_INPUT
     assert f"uncommitted changes ({LATER} with uncommitted changes)" in capsys.readouterr().err
     assert "uncommitted changes" in {caution.title for caution in cautions(read_contents(folder))}
     assert f"{LATER} with uncommitted changes" in write_report(folder).read_text()

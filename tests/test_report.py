@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from pandas import DataFrame
 
-from roofexp.commands.report import main
+from roofexp.commands import run_command
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK
 from roofexp.records.archive import CONFIGS as CONFIGS_FILE
 from roofexp.records.archive import POINTS as POINTS_FILE
@@ -52,7 +52,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
         drawing = draw(points_frame(contents), contents.roofs[0], SCREEN)
         assert drawing is not None
         drawing.save(folder / "figures" / name)
-    assert main([str(folder)]) == EXIT_OK
+    assert run_command("report", [str(folder)]) == EXIT_OK
     return folder
 
 
@@ -108,7 +108,7 @@ def test_every_point_has_its_row_with_its_record(sweep: Path) -> None:
 
 def test_the_page_lies_elsewhere_and_still_finds_its_files(sweep: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert main([str(sweep), "--output", str(page)]) == EXIT_OK
+    assert run_command("report", [str(sweep), "--output", str(page)]) == EXIT_OK
     hrefs = [found.get("href") or "" for tag, found in Elements(page.read_text()).found if tag == "a"]
     record = next(href for href in hrefs if href.endswith("/0/point.json"))
     assert record.startswith("../")
@@ -277,7 +277,7 @@ def test_published_sweeps_have_a_page(tmp_path: Path) -> None:
         contents = read_contents(file.parent)
         assert contents.points
         page = tmp_path / f"{file.parent.name}.html"
-        assert main([str(file.parent), "--output", str(page)]) == EXIT_OK
+        assert run_command("report", [str(file.parent), "--output", str(page)]) == EXIT_OK
         assert "Repeat it" in page.read_text()
 
 
@@ -295,7 +295,7 @@ def test_figures_are_drawn_again(
         raise OSError("no ink")
 
     monkeypatch.setattr("roofexp.figures.draw_all", draw_all)
-    assert main([str(bare), *words]) == EXIT_OK
+    assert run_command("report", [str(bare), *words]) == EXIT_OK
     folder, number, roofs, settings, far_below = asked[0]
     assert (folder, number, settings.style.name, far_below) == (bare, 8, "screen", 0.3)
     assert len(roofs) == 1
@@ -312,7 +312,7 @@ def test_bad_input_is_one_line(what: str, bare: Path, tmp_path: Path, capsys: py
         arguments[what] = [str(tmp_path / "folder")]
     (bare / "figures").mkdir()
     (bare / "figures/other.txt").touch()  # nothing is drawn for a page that cannot be written
-    assert main(arguments[what]) == EXIT_BAD_INPUT
+    assert run_command("report", arguments[what]) == EXIT_BAD_INPUT
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert told.startswith("roofexp.report: ")

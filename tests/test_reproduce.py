@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from roofexp.commands.reproduce import main as reproduce
+from roofexp.commands import run_command
 from roofexp.commands.reproduce import read_side
 from roofexp.compare.agreement import Agreement, PlacedSweep, Tolerance, agreement, agreement_line, describe
 from roofexp.config.plain import plain
@@ -138,7 +138,7 @@ def test_points_are_told_apart(side: PlacedSweep) -> None:
 
 def test_comparing_without_measuring(original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = Path(shutil.copytree(original, tmp_path / "again"))
-    assert reproduce([str(original), "--measured", str(again)]) == EXIT_OK
+    assert run_command("reproduce", [str(original), "--measured", str(again)]) == EXIT_OK
     assert "reproduced: 3 agree; median difference 0 %" in capsys.readouterr().out
     rows = list(csv.DictReader((again / "reproduced.csv").open()))
     assert [row["verdict"] for row in rows] == ["agrees"] * 3
@@ -146,17 +146,17 @@ def test_comparing_without_measuring(original: Path, tmp_path: Path, capsys: pyt
     assert point.placement
     slow = msgspec.structs.replace(point.placement, fraction=0.5 * (point.placement.fraction or 0))
     write_point(again / "1", msgspec.structs.replace(point, placement=slow))
-    assert reproduce([str(original), "--measured", str(again)]) == EXIT_POINT_FAILED
-    assert reproduce([str(original), "--measured", str(again), "--only", "vadd"]) == EXIT_OK
+    assert run_command("reproduce", [str(original), "--measured", str(again)]) == EXIT_POINT_FAILED
+    assert run_command("reproduce", [str(original), "--measured", str(again), "--only", "vadd"]) == EXIT_OK
 
 
 def test_inputs_that_cannot_be_used(original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([str(tmp_path / "nowhere")], [str(original), "--only", "gemv"], [str(original), "--only", "("]):
-        assert reproduce(words) == EXIT_BAD_INPUT
+        assert run_command("reproduce", words) == EXIT_BAD_INPUT
         assert capsys.readouterr().err.count("\n") == 1
     bare = Path(shutil.copytree(original, tmp_path / "bare"))
     (bare / "0/.hydra/config.yaml").unlink()
-    assert reproduce([str(bare)]) == EXIT_BAD_INPUT
+    assert run_command("reproduce", [str(bare)]) == EXIT_BAD_INPUT
     assert "no stored configuration for 1 points, e.g. vadd" in capsys.readouterr().err
 
 

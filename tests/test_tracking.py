@@ -20,7 +20,7 @@ import msgspec
 import pytest
 import yaml
 
-from roofexp.commands.track import main as track
+from roofexp.commands import run_command
 from roofexp.commands.track import outputs_folder
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.point import Check, Clock, Flag, Placement, Point, Timing, Traffic, Work, write_point
@@ -791,9 +791,9 @@ def test_without_a_store_tracking_does_nothing(tmp_path: Path) -> None:
 
 def test_track_mirrors_into_the_outputs_that_hold_the_sweep(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_sweep(outputs, [make_point(0), make_point(1)], SWEEP | {"experiment": "mine"})
-    assert track([str(folder)]) == EXIT_OK
+    assert run_command("track", [str(folder)]) == EXIT_OK
     assert "2 points in MLflow (2 new, 0 renewed, 0 unchanged)" in capsys.readouterr().out
-    assert track([str(folder)]) == EXIT_OK
+    assert run_command("track", [str(folder)]) == EXIT_OK
     printed = capsys.readouterr().out
     assert "2 unchanged" in printed
     assert f"mlflow ui --backend-store-uri sqlite:///{outputs}/mlflow.db" in printed
@@ -801,15 +801,15 @@ def test_track_mirrors_into_the_outputs_that_hold_the_sweep(outputs: Path, capsy
 
 
 def test_track_refuses_a_folder_without_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert track([str(tmp_path)]) == EXIT_BAD_INPUT
+    assert run_command("track", [str(tmp_path)]) == EXIT_BAD_INPUT
     assert "no sweep in it" in capsys.readouterr().err
-    assert track([str(tmp_path / "nowhere")]) == EXIT_BAD_INPUT
+    assert run_command("track", [str(tmp_path / "nowhere")]) == EXIT_BAD_INPUT
     assert "no such folder" in capsys.readouterr().err
 
 
 def test_track_says_that_a_server_is_down(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_sweep(outputs, [make_point(0)])
-    assert track([str(folder), "--uri", f"http://127.0.0.1:{free_port()}"]) == EXIT_POINT_FAILED
+    assert run_command("track", [str(folder), "--uri", f"http://127.0.0.1:{free_port()}"]) == EXIT_POINT_FAILED
     assert capsys.readouterr().err.count("\n") == 1
 
 
