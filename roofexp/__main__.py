@@ -1,5 +1,3 @@
-from __future__ import annotations
-
-from roofexp.commands.run import main
+from roofexp.commands import main
 
 main()

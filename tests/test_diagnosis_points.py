@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofexp.commands import diagnose as command
+from roofexp.commands import run_command
 from roofexp.counters.join import counted_point, join
 from roofexp.diagnosis.facts import facts_of, vocabulary
 from roofexp.diagnosis.rules import read_rules
@@ -289,7 +289,7 @@ def stored(tmp_path: Path) -> Path:
 
 
 def test_a_stored_sweep_is_judged_anew(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(stored)]) == 0
+    assert run_command("diagnose", [str(stored)]) == 0
     told = capsys.readouterr().out
     assert "verdict" in told
     points = read_sweep_points(stored)
@@ -304,14 +304,14 @@ def test_thresholds_and_rules_can_be_changed_afterwards(
 ) -> None:
     slow = msgspec.structs.replace(timed_at(points_of(stored)[0], 0.25, 0.6), job=0)
     write_point(stored / "0", slow)
-    assert command.main([str(stored)]) == 0
+    assert run_command("diagnose", [str(stored)]) == 0
     assert read_sweep_points(stored)[0].diagnosis.verdict.name != "on the DRAM roof"  # type: ignore[union-attr]
     before = (stored / "0/point.json").read_bytes()
-    assert command.main([str(stored), "--on-roof", "0.5", "--details", "--dry-run"]) == 0
+    assert run_command("diagnose", [str(stored), "--on-roof", "0.5", "--details", "--dry-run"]) == 0
     assert "on the DRAM roof" in capsys.readouterr().out
     assert (stored / "0/point.json").read_bytes() == before
     text = OWN_RULE.format(when="fraction < on_roof", score="1", fact="fraction")
-    assert command.main([str(stored), "--rules", rules_file(tmp_path, text)]) == 0
+    assert run_command("diagnose", [str(stored), "--rules", rules_file(tmp_path, text)]) == 0
     assert read_sweep_points(stored)[0].diagnosis.verdict.name == "slow"  # type: ignore[union-attr]
 
 
@@ -319,7 +319,7 @@ def test_thresholds_and_rules_can_be_changed_afterwards(
 def test_a_file_without_rules_is_one_line(
     stored: Path, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main([str(stored), "--rules", rules_file(tmp_path, text)]) == 2
+    assert run_command("diagnose", [str(stored), "--rules", rules_file(tmp_path, text)]) == 2
     told = capsys.readouterr().err
     assert "no rules in it; allowed: a list called rules" in told
     assert told.count("\n") == 1
@@ -328,21 +328,21 @@ def test_a_file_without_rules_is_one_line(
 def test_pauses_are_judged_under_the_roofs_of_a_device_that_nobody_held(stored: Path) -> None:
     point = points_of(stored)[0]
     write_point(stored / "0", msgspec.structs.replace(point, clock_mode="duty", diagnosis=None))
-    assert command.main([str(stored)]) == 0
+    assert run_command("diagnose", [str(stored)]) == 0
     assert read_sweep_points(stored)[0].diagnosis is not None
 
 
 def test_strict_fails_where_a_verdict_is_not_the_expected_one(stored: Path) -> None:
     point = points_of(stored)[0]
     write_point(stored / "0", msgspec.structs.replace(point, expect="bank conflicts"))
-    assert command.main([str(stored)]) == 0
-    assert command.main([str(stored), "--strict"]) == 1
+    assert run_command("diagnose", [str(stored)]) == 0
+    assert run_command("diagnose", [str(stored), "--strict"]) == 1
     assert (stored / "faults.csv").is_file()
 
 
 def test_a_folder_without_records_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "points.csv").write_text("job\n0\n")
-    assert command.main([str(tmp_path)]) == 2
+    assert run_command("diagnose", [str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert "no records of points" in told
     assert told.count("\n") == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roofexp.commands.run import main
+from roofexp.commands import main
 from tests.conftest import QUICK, ROOT
 
 FOLDERS = {"roofexp": "roofexp", "conf": "roofexp/conf", "kernels": "roofexp/kernels"}

@@ -8,15 +8,18 @@ import stat
 import subprocess
 import sys
 import types
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ncu_text import DATA, columns, one, text_of, wide
 
-from roofexp.commands.place import main
+from roofexp.commands import run_command
 from roofexp.counters.counts import derive
 from roofexp.counters.report_placing import ReportRoofs, explain_peaks, judge
+
+main = partial(run_command, "place")
 
 KEYS = [
     "kernel",

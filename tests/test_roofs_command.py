@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 from hydra import compose, initialize_config_dir
 
-from roofexp.commands.roofs import devices, main, present
+from roofexp.commands import run_command
+from roofexp.commands.roofs import devices, present
 from roofexp.config.paths import conf_folder
 from roofexp.config.plain import plain
 from roofexp.config.schema import register
@@ -44,6 +46,8 @@ from roofexp.roofs.store import RoofStore, code_version, whole_levels
 from roofexp.roofs.table import print_roofs, row
 from tests.test_roofs import Runs, outcome
 from tests.test_timing import SETTINGS
+
+main = partial(run_command, "roofs")
 
 HZ = 1.98e9
 H200 = Machine(

@@ -1,1 +1,82 @@
-"""One module per command."""
+"""The commands of the program: their names, how they are started, and what their ends mean as exit codes.
+
+``python -m roofexp.NAME``, ``python -m roofexp NAME`` and ``roofexp NAME`` start the module of that name. It has
+``add_arguments(parser)``, ``run(options) -> int`` and, where an interruption needs a word, ``INTERRUPTED``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, BadInputError
+from roofexp.text.console import drop_output, explain_disk
+
+COMMANDS = {
+    "compare": "Compares two sweeps point by point.",
+    "count": "Counts the points of a measured sweep under Nsight Compute and places them again.",
+    "diagnose": "Places and diagnoses the points of a sweep again, with other thresholds or rules.",
+    "doctor": "Reports what this machine can measure and how to fix the rest.",
+    "gate": "Judges a sweep by rules; the exit code is 1 where a point breaks one.",
+    "place": "Places the kernels of an Nsight Compute report on the roofline.",
+    "publish": "Packs a sweep into a folder for publication.",
+    "report": "Writes the page of a sweep: one HTML file that needs no network.",
+    "reproduce": "Measures the points of a sweep again here and compares the fractions of the roof.",
+    "roofs": "Measures the roofs of this machine that are not stored yet, and prints all.",
+    "track": "Mirrors sweeps into MLflow from their files.",
+}
+
+
+def main() -> None:
+    """``python -m roofexp`` and the console script: a command where the first word names one, else a measurement."""
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] in COMMANDS:
+        sys.exit(run_command(arguments[0], arguments[1:]))
+    if "--version" in arguments:
+        from roofexp import __version__
+
+        print(f"roofexp {__version__}")
+        sys.exit(EXIT_OK)
+    from roofexp.commands.run import run
+
+    sys.exit(_until_reader_leaves(lambda: run(arguments)))
+
+
+def run_command(name: str, arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 2 for an input that cannot be used, 130 for an interruption, else what the command returns."""
+    command = importlib.import_module(f"roofexp.commands.{name}")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m roofexp.{name}",
+        description=COMMANDS[name],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(parser)
+    options = parser.parse_args(words, argparse.Namespace(words=words))
+    try:
+        return _until_reader_leaves(lambda: command.run(options))
+    except BadInputError as error:
+        return _end(name, str(error), EXIT_BAD_INPUT)
+    except OSError as error:
+        file = getattr(options, "output", None) or getattr(options, "folder", None) or "outputs"
+        return _end(name, explain_disk(error, str(file)), EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        return _end(name, getattr(command, "INTERRUPTED", "interrupted"), EXIT_INTERRUPTED)
+
+
+def _end(name: str, message: str, code: int) -> int:
+    print(f"roofexp.{name}: {message}", file=sys.stderr)
+    return code
+
+
+def _until_reader_leaves(start: Callable[[], int]) -> int:
+    """What ``start`` returns; 0 where the reader of a pipe has seen enough."""
+    try:
+        code = start()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+        return EXIT_OK
+    return code

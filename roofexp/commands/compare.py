@@ -8,14 +8,17 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roofexp.compare.comparison import Comparison, compare, csv_bytes, json_bytes, write
-from roofexp.compare.difference import Difference, Settings
+from roofexp.compare.difference import Difference, Thresholds
 from roofexp.compare.matching import ACROSS, GUARDED, Side, read_side
 from roofexp.compare.table import show
-from roofexp.config.schema import FiguresConfig
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.text.console import relative
+from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.text.console import one_line, relative
+
+if TYPE_CHECKING:
+    from roofexp.config.schema import FiguresConfig
 
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -33,54 +36,36 @@ Points bound by the compute units are compared in cycles too: a change of clock 
   python -m roofexp.compare MONDAY TUESDAY --fail-on-slower 3%            exit code 1 for CI; rules: roofexp.gate"""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 for a slowdown that ``--fail-on-slower`` forbids, 2 for what cannot be compared."""
-    options = parser().parse_args(arguments)
-    try:
-        return _compare(options)
-    except BadInputError as error:
-        print(f"roofexp.compare: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-
-
-def parser() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(
-        prog="python -m roofexp.compare",
-        description="Compares two sweeps point by point.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    found.add_argument("a", metavar="A", help="the sweep to compare with: its folder, or the MLflow id of its run")
-    found.add_argument("b", metavar="B", help="the sweep that may have changed")
-    found.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("a", metavar="A", help="the sweep to compare with: its folder, or the MLflow id of its run")
+    parser.add_argument("b", metavar="B", help="the sweep that may have changed")
+    parser.add_argument(
         "--across",
         metavar="NAMES",
         default="",
         help=f"compare although these differ (refused otherwise: {', '.join(GUARDED)}); allowed: {', '.join(ACROSS)}",
     )
-    found.add_argument(
+    parser.add_argument(
         "--floor", type=share, default=0.01, metavar="SHARE", help="two runs of one thing differ by so much (1%%)"
     )
-    found.add_argument(
+    parser.add_argument(
         "--level", type=share, default=0.01, metavar="SHARE", help="chance of one false change among all points (1%%)"
     )
-    found.add_argument(
+    parser.add_argument(
         "--repeats",
         nargs="+",
         default=[],
         metavar="SWEEP",
         help="sweeps of the same thing as A: they measure the floor",
     )
-    found.add_argument("--all", action="store_true", help="a row for unchanged points too")
-    found.add_argument("--json", metavar="FILE", help="everything, as JSON; - for the output instead of the table")
-    found.add_argument("--csv", metavar="FILE", help="one row per pair; - for the output instead of the table")
-    found.add_argument("--output", type=Path, metavar="FOLDER", help="for figure and tables; else comparison_A in B")
-    found.add_argument("--no-files", action="store_true", help="write neither figure nor tables")
-    found.add_argument("--fail-on-slower", type=share, metavar="SHARE", help="exit code 1 for a slowdown beyond it")
-    found.add_argument("--uri", help="the MLflow store of run ids; else MLFLOW_TRACKING_URI, else outputs/mlflow.db")
-    return found
+    parser.add_argument("--all", action="store_true", help="a row for unchanged points too")
+    parser.add_argument("--json", metavar="FILE", help="everything, as JSON; - for the output instead of the table")
+    parser.add_argument("--csv", metavar="FILE", help="one row per pair; - for the output instead of the table")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="for figure and tables; else comparison_A in B")
+    parser.add_argument("--no-files", action="store_true", help="write neither figure nor tables")
+    parser.add_argument("--fail-on-slower", type=share, metavar="SHARE", help="exit code 1 for a slowdown beyond it")
+    parser.add_argument("--uri", help="the MLflow store of run ids; else MLFLOW_TRACKING_URI, else outputs/mlflow.db")
 
 
 def share(text: str) -> float:
@@ -119,9 +104,10 @@ def _open_side(text: str, uri: str | None, stack: contextlib.ExitStack) -> Side:
     return read_side(Path(text))
 
 
-def _compare(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """The exit code: 1 for a slowdown that ``--fail-on-slower`` forbids."""
     across = across_names(options.across)
-    settings = Settings(floor=options.floor, level=options.level)
+    settings = Thresholds(floor=options.floor, level=options.level)
     with opened([options.a, options.b, *options.repeats], options.uri) as (a, b, *repeats):
         comparison = compare(a, b, settings, across, repeats)
         if "-" in (options.json, options.csv):
@@ -137,10 +123,10 @@ def too_slow(comparison: Comparison, most: float | None) -> list[Difference]:
     if most is None:
         return []
     return [
-        each
-        for each in comparison.changed
-        if (each.verdict == "slower" and each.slowdown > most)
-        or (each.verdict == "slower in cycles" and (each.cycles_ratio or 1.0) - 1 > most)
+        difference
+        for difference in comparison.changed
+        if (difference.verdict == "slower" and difference.slowdown > most)
+        or (difference.verdict == "slower in cycles" and (difference.cycles_ratio or 1.0) - 1 > most)
     ]
 
 
@@ -161,7 +147,7 @@ def _write_files(comparison: Comparison, a: Side, b: Side, options: argparse.Nam
             drawing.save(folder / stem)
             print(f"figure   {relative((folder / stem).with_suffix('.png'))}", file=out)
     except Exception as error:  # whatever the plotting libraries raise: the tables are written
-        print(f"figure: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"figure: {one_line(error)}", file=sys.stderr)
     print(f"tables   {relative(folder)}", file=out)
 
 
@@ -177,7 +163,7 @@ def _default_folder(comparison: Comparison, b: Side) -> Path:
 
 def figure_settings(side: Side) -> FiguresConfig:
     """As the sweep drew its own figures, else those of the screen."""
-    from roofexp.config.schema import FigureStyle
+    from roofexp.config.schema import FiguresConfig, FigureStyle
     from roofexp.run.finish import figure_settings as of_configuration
     from roofexp.run.finish import stored_configuration
 

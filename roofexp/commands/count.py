@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from roofexp.commands import run_command
 from roofexp.counters.counting import CountRequest
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.ncu.catalogue import LEVELS
 from roofexp.records.archive import is_packed, read_sweep_points
-from roofexp.records.point import Point
-from roofexp.run.summary import counting_lines
+
+INTERRUPTED = "interrupted; points keep the traffic that they had"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 where a point that was to be counted has no counters, 2 for an input that cannot be used."""
-    options = _parser().parse_args(arguments)
-    try:
-        return _count(options)
-    except BadInputError as error:
-        print(f"roofexp.count: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
-        print("roofexp.count: interrupted; points keep the traffic that they had", file=sys.stderr)
-        return EXIT_INTERRUPTED
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m roofexp.count",
-        description="Counts the points of a finished sweep under Nsight Compute and places them anew.",
-        epilog="On the machine that measured them. MLflow follows with python -m roofexp.track FOLDER.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "Run it on the machine that measured the sweep. Then update MLflow: python -m roofexp.track FOLDER."
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of a sweep")
     parser.add_argument("--level", choices=LEVELS, help="what to count; else as the sweep was configured, else basic")
     parser.add_argument("--metrics", nargs="+", metavar="NAME", help="ncu's own names instead of those of a level")
@@ -42,13 +25,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for one point")
     parser.add_argument("--keep-reports", action="store_true", help="keep .ncu-rep files in the folder")
     parser.add_argument("--missing", action="store_true", help="only points that have no counters yet")
-    return parser
 
 
-def _count(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """The exit code: 1 where a point that was to be counted has no counters."""
     from roofexp.counters.counting import count_sweep
     from roofexp.ncu import find_ncu
+    from roofexp.records.points_table import write_points_table
     from roofexp.run.finish import draw
+    from roofexp.run.summary import counting_lines
 
     folder: Path = options.folder
     if is_packed(folder):
@@ -56,13 +41,13 @@ def _count(options: argparse.Namespace) -> int:
     if not read_sweep_points(folder):
         raise BadInputError(f"{folder}: no points; allowed: the folder of one sweep, e.g. outputs/gemm/<date_time>")
     find_ncu(options.ncu)
-    wish = CountRequest(override=_override(options), default="basic", again=not options.missing)
-    number = count_sweep(folder, wish, progress=_progress)
+    request = CountRequest(override=_override(options), default="basic", again=not options.missing)
+    number = count_sweep(folder, request, progress=_progress)
     points = read_sweep_points(folder)
     if number == 0:
         print("nothing to count: no point that a GPU measured" + (" is without counters" if options.missing else ""))
         return EXIT_OK
-    _write_table(folder, points)
+    write_points_table(folder, points)
     draw(folder, points)
     for line in counting_lines(points):
         print(line)
@@ -77,14 +62,8 @@ def _override(options: argparse.Namespace) -> dict[str, Any]:
         "timeout_s": options.timeout,
         "keep_reports": options.keep_reports or None,
     }
-    found = {key: value for key, value in given.items() if value is not None}
-    return found | ({"metrics": None} if options.level and not options.metrics else {})
-
-
-def _write_table(folder: Path, points: list[Point]) -> None:
-    from roofexp.records.points_table import write_points_table
-
-    write_points_table(folder, points)
+    override = {key: value for key, value in given.items() if value is not None}
+    return override | ({"metrics": None} if options.level and not options.metrics else {})
 
 
 def _progress(line: str) -> None:
@@ -93,4 +72,4 @@ def _progress(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("count"))

@@ -1,57 +1,39 @@
-"""``python -m roofexp.diagnose FOLDER``: every point of a sweep placed and diagnosed anew, from its files alone.
+"""``python -m roofexp.diagnose FOLDER`` places and diagnoses every point of a sweep again, from its files alone.
 
-Measured or published: what was made of the records (tables, page, figures) is made again with them.
+The folder may be measured or published. Tables, page and figures are made again with the records.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from roofexp.clocks import roofs_of
+from roofexp.commands import run_command
 from roofexp.config.settings import PlacingSettings, check_placing
 from roofexp.counters.join import join
 from roofexp.diagnosis import placed
 from roofexp.diagnosis.rules import read_rules
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.diagnosis.verdict_table import count_right, details, expectation_table, expecting, point_table
+from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.archive import read_configs, read_sweep_points
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Point
 from roofexp.records.sweep_folder import read_roofs
-from roofexp.run.finish import write_judged
+from roofexp.text.console import open_console
 
 THRESHOLDS = ("on_roof", "far_below", "above_roof", "near_floor")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 where a verdict is not the expected one and that was asked for, 2 for a bad input."""
-    options = _parser().parse_args(arguments)
-    try:
-        return _diagnose(options)
-    except BadInputError as error:
-        print(f"roofexp.diagnose: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except OSError as error:
-        where = error.filename or options.output or options.folder
-        print(f"roofexp.diagnose: {where}: {error.strerror or error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m roofexp.diagnose",
-        description="Places and diagnoses every point of a sweep anew, with other thresholds or rules, and rewrites "
-        "its records and all that was made of them: points.csv, faults.csv, figures, report.html. Needs no GPU.",
-        epilog="Without thresholds and rules the sweep is judged as it was measured again. MLflow follows with "
-        "python -m roofexp.track.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = """\
+Rewrites the records and all that is made of them: points.csv, faults.csv, figures, report.html. Needs no GPU.
+Without thresholds and rules the sweep is judged as it was measured. Then update MLflow: python -m roofexp.track."""
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of a sweep, or a published one")
     parser.add_argument("--output", type=Path, metavar="COPY", help="write into a copy of FOLDER, which stays as it is")
     parser.add_argument("--rules", metavar="FILE", help="rules in YAML; else those that the sweep was made with")
@@ -60,10 +42,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dry-run", action="store_true", help="print the verdicts and write nothing")
     parser.add_argument("--details", action="store_true", help="each verdict with its numbers and all other causes")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a verdict is not the expected one")
-    return parser
 
 
-def _diagnose(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """The exit code: with ``--strict`` 1 where a verdict is not the expected one."""
     folder: Path = options.folder
     points = read_sweep_points(folder) if folder.is_dir() else []
     if not points:
@@ -72,16 +54,18 @@ def _diagnose(options: argparse.Namespace) -> int:
         )
     read_rules(options.rules)
     roofs, configs = read_roofs(folder), read_configs(folder)
-    found = [judged(point, roofs, _settings(configs.get(point.job, {}), options)) for point in points]
+    diagnosed = [judged(point, roofs, _settings(configs.get(point.job, {}), options)) for point in points]
     if not options.dry_run:
-        write_judged(folder, options.output, found, _given(options))
-    _print(found, options)
-    wrong = any(point.as_expected is False for point in found)
+        from roofexp.run.finish import write_judged
+
+        write_judged(folder, options.output, diagnosed, _given(options))
+    _print(diagnosed, options)
+    wrong = any(point.as_expected is False for point in diagnosed)
     return EXIT_POINT_FAILED if options.strict and wrong else EXIT_OK
 
 
 def _settings(config: Mapping[str, Any], options: argparse.Namespace) -> PlacingSettings:
-    """The thresholds that the point was placed with, those of the command line above them."""
+    """The thresholds that the point was placed with; those of the command line replace them."""
     from roofexp.counters.report_placing import placing_settings
 
     stored = dict(config["placing"]) if "placing" in config else msgspec.structs.asdict(placing_settings())
@@ -96,7 +80,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def judged(point: Point, sets: list[RoofSet], settings: PlacingSettings) -> Point:
-    """The same point, placed and diagnosed as if it had just been measured."""
+    """The point, placed and diagnosed as if it had just been measured."""
     roofs = roofs_of(point, sets)
     if point.timing is None or roofs is None:
         return point
@@ -106,24 +90,16 @@ def judged(point: Point, sets: list[RoofSet], settings: PlacingSettings) -> Poin
 
 
 def _print(points: list[Point], options: argparse.Namespace) -> None:
-    from rich.console import Console
-
-    from roofexp.diagnosis.verdict_table import count_right, details, expectation_table, expecting, point_table
-    from roofexp.text.console import WIDTH_WITHOUT_TERMINAL
-
-    terminal = Console()
-    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = open_console()
     if options.details:
         for point in points:
             for line in details(point):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
-    elif expecting(points):
-        console.print(expectation_table(points))
     else:
-        console.print(point_table(points))
+        console.print(expectation_table(points) if expecting(points) else point_table(points))
     if expecting(points):
         console.print(count_right(points), markup=False, highlight=False)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("diagnose"))

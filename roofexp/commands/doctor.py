@@ -1,6 +1,6 @@
-"""``python -m roofexp.doctor``: what this machine can and cannot measure, and the cure for what it cannot.
+"""``python -m roofexp.doctor`` reports what this machine can measure and how to fix the rest.
 
-Every check answers in one line and never with a traceback; the exit code is 0 when the main job would run.
+Every check answers in lines of its own and never with a traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import Literal
 
 import msgspec
 
+from roofexp.commands import run_command
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.text.console import one_line
+from roofexp.text.numbers import engineering, percent
 
 State = Literal["ok", "limited", "missing"]
 
@@ -30,7 +33,7 @@ PROFILING_SWITCH = "RmProfilingAdminOnly"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """``needed``: without it the main job does not run."""
+    """``needed``: without it no measurement can run."""
 
     what: str
     state: State
@@ -55,20 +58,16 @@ def examine(outputs: Path) -> list[Finding]:
     for name, check in checks.items():
         try:
             findings += check()
-        except Exception as error:  # a check that stumbles is a finding itself
-            findings.append(Finding(what=name, state="limited", says=f"{type(error).__name__}: {_first_line(error)}"))
+        except Exception as error:  # a check that fails is a finding itself
+            findings.append(Finding(what=name, state="limited", says=one_line(error)))
     return findings
 
 
 def check_packages() -> list[Finding]:
     missing = [name for name in NEEDED if _version(name) is None]
     if missing:
-        cure = "python -m pip install roofexp"
-        return [
-            Finding(
-                what="packages", state="missing", says=f"not installed: {', '.join(missing)}", cure=cure, needed=True
-            )
-        ]
+        says, cure = f"not installed: {', '.join(missing)}", "python -m pip install roofexp"
+        return [Finding(what="packages", state="missing", says=says, cure=cure, needed=True)]
     listed = ", ".join(f"{name} {_version(name)}" for name in NEEDED)
     return [Finding(what="packages", state="ok", says=f"Python {sys.version.split()[0]}, {listed}")]
 
@@ -79,13 +78,15 @@ def check_cpu() -> list[Finding]:
     machine = describe_cpu(None)
     caches = ", ".join(f"{level.upper()} {size / 2**20:.3g} MiB" for level, size in machine.cache_bytes.items())
     says = f"{machine.name}, {machine.units} cores in use, {caches or 'caches unknown'}"
-    found = [Finding(what="CPU", state="ok", says=says)]
-    found += [Finding(what="CPU", state="limited", says=f"unknown: {reason}") for reason in machine.unknown]
+    findings = [Finding(what="CPU", state="ok", says=says)]
+    findings += [Finding(what="CPU", state="limited", says=f"unknown: {reason}") for reason in machine.unknown]
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     if load > 0.3:
         cure = "stop other programs, or expect flagged points"
-        found.append(Finding(what="quiet", state="limited", says=f"the machine is {load:.0%} loaded", cure=cure))
-    return found
+        findings.append(
+            Finding(what="quiet", state="limited", says=f"the machine is {percent(load)} loaded", cure=cure)
+        )
+    return findings
 
 
 def check_gpu() -> list[Finding]:
@@ -98,26 +99,23 @@ def check_gpu() -> list[Finding]:
     machine = describe_gpu(0, nvml)
     details = machine.details
     says = f"{machine.name}, {machine.units} SMs, driver {details.get('driver')}, CUDA {details.get('cuda_runtime')}"
-    found = [Finding(what="GPU", state="ok", says=says)]
-    found += [Finding(what="GPU", state="limited", says=f"unknown: {text}") for text in machine.unknown]
+    findings = [Finding(what="GPU", state="ok", says=says)]
+    findings += [Finding(what="GPU", state="limited", says=f"unknown: {text}") for text in machine.unknown]
     if nvml is None:
-        return found
+        return findings
     if details.get("mig"):
-        cure = "measure the whole GPU, or read clocks and counters with care"
-        found.append(
-            Finding(what="MIG", state="limited", says="on: clocks and counters are shared or refused", cure=cure)
-        )
+        says, cure = "on: clocks and counters are shared or refused", "switch MIG off to measure the whole GPU"
+        findings.append(Finding(what="MIG", state="limited", says=says, cure=cure))
     limit, default = details.get("power_limit_w"), details.get("power_limit_default_w")
     if limit and default and limit < 0.99 * default:
         says = f"{limit:.0f} W, the default is {default:.0f} W: compute roofs will be lower"
-        found.append(Finding(what="power limit", state="limited", says=says, cure="nvidia-smi -pl (administrator)"))
+        findings.append(Finding(what="power limit", state="limited", says=says, cure="nvidia-smi -pl (administrator)"))
     others = nvml.processes()
     if others:
-        cure = "wait for them, or take another GPU with device=cuda:1"
-        found.append(
-            Finding(what="other work", state="limited", says=f"{others} programs compute on this GPU", cure=cure)
-        )
-    return found
+        cure = "wait for them, or use another GPU with device=cuda:1"
+        says = f"{others} program{'s' if others > 1 else ''} computing on this GPU"
+        findings.append(Finding(what="other work", state="limited", says=says, cure=cure))
+    return findings
 
 
 def check_nvrtc() -> list[Finding]:
@@ -137,15 +135,17 @@ def check_ncu() -> list[Finding]:
         return [Finding(what="ncu", state="missing", says="not on the PATH", cure=cure)]
     done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
     version = next((line for line in done.stdout.splitlines() if line.startswith("Version")), done.stdout.strip()[-60:])
-    found = [Finding(what="ncu", state="ok" if done.returncode == 0 else "limited", says=version or "gives no version")]
+    findings = [
+        Finding(what="ncu", state="ok" if done.returncode == 0 else "limited", says=version or "gives no version")
+    ]
     if os.geteuid() != 0 and _profiling_is_restricted():
         cure = "NVreg_RestrictProfilingToAdminUsers=0 as a driver option, or CAP_SYS_ADMIN"
-        found.append(Finding(what="counters", state="limited", says="only administrators may read them", cure=cure))
-    return found
+        findings.append(Finding(what="counters", state="limited", says="only administrators may read them", cure=cure))
+    return findings
 
 
 def check_clocks() -> list[Finding]:
-    """The clock modes, by looking only: nothing is tried."""
+    """The clock modes that are allowed here. Changes nothing."""
     from roofexp.clocks.journal import allowed_modes, ncu_or_none
     from roofexp.config.paths import cache_folder
     from roofexp.devices.cuda.machine import open_nvml
@@ -153,11 +153,11 @@ def check_clocks() -> list[Finding]:
     return [
         Finding(
             what="clock",
-            state="ok" if found.allowed else "limited",
-            says=f"{found.modes}: {found.says}",
-            cure=found.cure,
+            state="ok" if method.allowed else "limited",
+            says=f"{method.modes}: {method.says}",
+            cure=method.cure,
         )
-        for found in allowed_modes(open_nvml(0), ncu_or_none(), cache_folder() / "clocks")
+        for method in allowed_modes(open_nvml(0), ncu_or_none(), cache_folder() / "clocks")
     ]
 
 
@@ -171,26 +171,19 @@ def check_disk(outputs: Path) -> list[Finding]:
         says = f"{outputs} cannot be written ({error.strerror})"
         return [Finding(what="outputs", state="missing", says=says, cure="outputs=FOLDER", needed=True)]
     state: State = "ok" if free > ENOUGH_DISK_BYTES else "limited"
-    return [
-        Finding(
-            what="outputs", state=state, says=f"{free / 1e9:.3g} GB free", cure="" if state == "ok" else "make room"
-        )
-    ]
+    cure = "" if state == "ok" else "free some disk space"
+    return [Finding(what="outputs", state=state, says=f"{engineering(free, 'B')} free", cure=cure)]
 
 
 def check_tracking(outputs: Path) -> list[Finding]:
-    """Looks at the store that a sweep would use; makes none."""
+    """The store that a sweep would use. Creates none."""
     from roofexp.tracking.store import TrackingError, check_address, resolve_store
 
     try:
         check_address(resolve_store("sqlite", None, outputs))
     except TrackingError as error:
-        needed = isinstance(error, BadInputError)
-        return [
-            Finding(
-                what="MLflow", state="missing", says=str(error), cure="tracking=none goes on without", needed=needed
-            )
-        ]
+        needed, cure = isinstance(error, BadInputError), "tracking=none measures without MLflow"
+        return [Finding(what="MLflow", state="missing", says=str(error), cure=cure, needed=needed)]
     return [Finding(what="MLflow", state="ok", says="the store can be used")]
 
 
@@ -209,23 +202,22 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "exit code: 0 a measurement can run; 1 something that it needs is missing"
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="the folder for results")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m roofexp.doctor", description=__doc__)
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="folder that results would go to")
-    arguments = parser.parse_args()
-    findings = examine(arguments.outputs.absolute())
+def run(options: argparse.Namespace) -> int:
+    """The exit code: 1 where a measurement cannot run."""
+    findings = examine(options.outputs.absolute())
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         cure = f"  [{finding.cure}]" if finding.cure else ""
         print(f"{finding.state:8}{finding.what:{width}}  {finding.says}{cure}")
-    blocked = [finding.what for finding in findings if finding.needed and finding.state == "missing"]
-    print(f"the main job cannot run: {', '.join(blocked)}" if blocked else "the main job would run")
-    return EXIT_POINT_FAILED if blocked else EXIT_OK
+    missing = [finding.what for finding in findings if finding.needed and finding.state == "missing"]
+    print(f"measurements cannot run; missing: {', '.join(missing)}" if missing else "measurements can run")
+    return EXIT_POINT_FAILED if missing else EXIT_OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("doctor"))

@@ -1,10 +1,11 @@
-"""The help text. Written here and not by Hydra, which loads every file of every group to list their names."""
+"""The help of the program. Hydra would load every file of every group to list their names; this only looks for them."""
 
 from __future__ import annotations
 
-import itertools
+import argparse
 from pathlib import Path
 
+from roofexp.commands import COMMANDS
 from roofexp.config.yaml_file import read_mapping
 
 USAGE = """roofexp measures kernels against the roofs of this machine.
@@ -22,11 +23,12 @@ Choose by group=option:
 
 NOT_CHOSEN = (".",)
 
-CLOSING = """
+CLOSING = f"""
 Change any value by key=value: size=4096 device=cpu:2 fill=zeros kernel.params.tile=16 timing.budget_s=5
 
-Further commands, each with --help: python -m roofexp.doctor, .roofs, .place, .count, .report, .compare,
-.gate, .track
+Commands, each with --help (python -m roofexp.NAME, or roofexp NAME):
+{chr(10).join(f"  {name:9} {description}" for name, description in COMMANDS.items())}
+
 Hydra's own options: python -m roofexp --hydra-help"""
 
 
@@ -45,6 +47,8 @@ def help_text(folders: list[Path]) -> str:
 
 
 def config_folders(arguments: list[str], own: Path) -> list[Path]:
-    """The program's folder and the one that ``--config-dir`` names."""
-    named = [value for option, value in itertools.pairwise(arguments) if option in ("--config-dir", "-cd")]
-    return [own, *(Path(value) for value in named)]
+    """``own`` and the folder that ``--config-dir FOLDER`` or ``--config-dir=FOLDER`` names."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config-dir", "-cd", type=Path, nargs="?")
+    folder = parser.parse_known_args(arguments)[0].config_dir
+    return [own, folder] if folder else [own]

@@ -1,54 +1,34 @@
-"""``python -m roofexp.place FILE``: any ncu report, by whomever it was made, placed on the roofline."""
+"""``python -m roofexp.place FILE`` places the kernels of any ncu report on the roofline."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from roofexp.commands import run_command
 from roofexp.counters.kernel_sums import Item, from_launch, sum_by_kernel
 from roofexp.counters.report_placing import Placed, Placing, choose_roofs, judge
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
+from roofexp.errors import EXIT_OK, BadInputError
 from roofexp.ncu.catalogue import request
 from roofexp.ncu.launch import Launch
 from roofexp.ncu.report import ENDINGS, read_rep_file, read_report, read_report_file
 from roofexp.placing.limits import MachineLimits, load_machine_limits, machine_names
+from roofexp.text.console import open_console, plain_table
 from roofexp.text.numbers import engineering, percent, plain
 
 _NAMES_SHOWN = 20
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 2 for an input that cannot be placed."""
-    options = _parser().parse_args(arguments)
-    try:
-        machine = load_machine_limits(options.machine) if options.machine else None
-        launches = choose_launches(read_launches(options.file), options.kernel)
-        placings = place_launches(launches, machine, by_kernel=options.by == "kernel", half_lanes=options.half_lanes)
-        _print(placings, options)
-    except BadInputError as error:
-        print(f"roofexp.place: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stderr.close()
-    return EXIT_OK
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m roofexp.place",
-        description="Places the kernels of an Nsight Compute report on the roofline.",
-        epilog="Counters for it: ncu --csv --page raw --print-units base --metrics "
-        f"{','.join(request('9.0', 'basic', 'fp32'))} ...",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    metrics = ",".join(request("9.0", "basic", "fp32"))
+    parser.epilog = f"Collect the counters by: ncu --csv --page raw --print-units base --metrics {metrics} ..."
     parser.add_argument("file", metavar="FILE", help="ncu CSV of any page and version, .ncu-rep, or - for the input")
-    parser.add_argument("--json", action="store_true", help="a list with one object per launch; null is not known")
+    parser.add_argument("--json", action="store_true", help="a list with one object per launch; null: unknown")
     parser.add_argument("--machine", metavar="NAME", help=f"the card: {', '.join(machine_names())}, or a YAML file")
     parser.add_argument("--by", choices=["launch", "kernel"], default="launch", help="kernel: sum launches of one name")
     parser.add_argument("--kernel", metavar="REGEX", help="only kernels whose name matches")
@@ -56,7 +36,13 @@ def _parser() -> argparse.ArgumentParser:
         "--half-lanes", type=int, choices=[1, 2], default=2, help="values per half instruction (half2: 2)"
     )
     parser.add_argument("--figure", metavar="OUT", type=Path, help="draw the roofline to OUT.png, OUT.svg and OUT.csv")
-    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    machine = load_machine_limits(options.machine) if options.machine else None
+    launches = choose_launches(read_launches(options.file), options.kernel)
+    _print(place_launches(launches, machine, by_kernel=options.by == "kernel", half_lanes=options.half_lanes), options)
+    return EXIT_OK
 
 
 def read_launches(file: str) -> list[Launch]:
@@ -72,10 +58,10 @@ def choose_launches(launches: list[Launch], pattern: str | None) -> list[Launch]
     if pattern is None:
         return launches
     try:
-        wanted = re.compile(pattern)
+        name = re.compile(pattern)
     except re.error as error:
         raise BadInputError(f"--kernel {pattern!r} is not a regular expression ({error})") from error
-    chosen = [launch for launch in launches if wanted.search(launch.kernel)]
+    chosen = [launch for launch in launches if name.search(launch.kernel)]
     if not chosen:
         raise BadInputError(f"--kernel {pattern!r} matches none of the kernels found: {_names(launches)}")
     return chosen
@@ -101,8 +87,8 @@ def place_launches(
 
 def _check(items: list[Item], launches: list[Launch]) -> None:
     """A report of occupancy alone has nothing to place; one whose counters all failed has flags to show."""
-    known = [(item.counts.flops, item.counts.dram_bytes, item.counts.time_s) for item in items]
-    if any(value is not None for values in known for value in values) or any(item.counts.flags for item in items):
+    values = [value for item in items for value in (item.counts.flops, item.counts.dram_bytes, item.counts.time_s)]
+    if any(value is not None for value in values) or any(item.counts.flags for item in items):
         return
     metrics = list(dict.fromkeys(name for launch in launches for name in launch.metrics))
     shown = ", ".join(metrics[:_NAMES_SHOWN]) + (" ..." if len(metrics) > _NAMES_SHOWN else "")
@@ -171,16 +157,10 @@ _WIDE = 130
 
 _FILE_WIDTH = 240
 
-_KERNEL_WIDTH = 14
-
 
 def show(placings: list[Placing], records: list[Placed]) -> None:
     """One row per launch; below it what each flag and note means, with the launches that they are about."""
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(width=_FILE_WIDTH)  # a file has no edge to wrap at
+    console = open_console(_FILE_WIDTH)
     console.print(_table(placings, records, console.width))
     for mark, messages in (("!", [record.flags for record in records]), ("·", [_notes(p) for p in placings])):
         for message, about in _gathered(records, messages).items():
@@ -196,21 +176,13 @@ def _notes(placing: Placing) -> list[str]:
 
 def _table(placings: list[Placing], records: list[Placed], width: int) -> Any:
     """Columns that hold something; on a narrow screen only those that a verdict needs."""
-    from rich.table import Table
-
     rows = [
         _cells(placing, record, number) for number, (placing, record) in enumerate(zip(placings, records, strict=True))
     ]
     names = [name for name in rows[0] if any(row[name] not in (UNKNOWN, "") for row in rows)]
     if width < _WIDE:
         names = [name for name in names if name in _NARROW]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        left = name in _LEFT
-        table.add_column(
-            name, justify="left" if left else "right", overflow="fold", no_wrap=name != "kernel",
-            min_width=_KERNEL_WIDTH if name == "kernel" else None,
-        )  # fmt: skip
+    table = plain_table(names, right=[name for name in names if name not in _LEFT], folding=["kernel"])
     for row in rows:
         table.add_row(*(row[name] for name in names))
     return table
@@ -247,11 +219,11 @@ def _name(record: Placed, number: int) -> str:
 
 def _gathered(records: list[Placed], messages: list[list[str]]) -> dict[str, list[str]]:
     """Each message once, with the rows that carry it."""
-    found: dict[str, list[str]] = {}
+    rows_by_message: dict[str, list[str]] = {}
     for number, (record, own) in enumerate(zip(records, messages, strict=True)):
         for message in own:
-            found.setdefault(message, []).append(_name(record, number))
-    return found
+            rows_by_message.setdefault(message, []).append(_name(record, number))
+    return rows_by_message
 
 
 def _value(value: float | None, unit: str) -> str:
@@ -259,4 +231,4 @@ def _value(value: float | None, unit: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("place"))

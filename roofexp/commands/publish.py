@@ -1,4 +1,5 @@
-"""What must not be published: names of hosts and people, and absolute paths, found in the files of a folder."""
+"""``python -m roofexp.publish FOLDER TARGET`` packs a sweep for publication, free of names of hosts and people and of
+absolute paths."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, BadInputError
+from roofexp.commands import run_command
+from roofexp.errors import EXIT_OK, BadInputError
 from roofexp.records.archive import is_packed, pack, read_configs, read_sweep_points
 from roofexp.records.sweep_folder import commit_names, read_sweep
-from roofexp.text.console import relative
+from roofexp.text.console import one_line, relative
 from roofexp.text.numbers import engineering
 
 MARKUP = (".html", ".svg")
@@ -42,9 +44,9 @@ def findings(folder: Path) -> Iterator[str]:
     own = own_names()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         if file.suffix not in BINARY:
-            found = first_private(text_of(file), file.suffix in MARKUP, own)
-            if found:
-                yield f"{file.relative_to(folder)}: {found}"
+            private_word = first_private(text_of(file), file.suffix in MARKUP, own)
+            if private_word:
+                yield f"{file.relative_to(folder)}: {private_word}"
 
 
 def first_private(text: str, markup: bool, own: list[str]) -> str | None:
@@ -81,29 +83,19 @@ def text_of(file: Path) -> str:
 SHOWN = 5
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 2 for a folder that cannot be published as it is."""
-    options = _parser().parse_args(arguments)
-    try:
-        publish(options.folder, options.target, options.replace, options.dirty)
-    except BadInputError as error:
-        print(f"roofexp.publish: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    return EXIT_OK
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m roofexp.publish",
-        description="Packs a sweep into a folder for publication: table, roofs, figures, report, and in compressed "
-        "files the records, raw samples, clocks, counters and configurations of all points. What names a host, a "
-        "person or an absolute path is refused.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = """\
+TARGET gets table, roofs, figures and report, and in compressed files the records, raw samples, clocks, counters and
+configurations of all points. Files that name a host, a person or an absolute path are refused."""
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a sweep's folder, e.g. outputs/tiles/<date_time>")
     parser.add_argument("target", type=Path, metavar="TARGET", help="e.g. outputs/reference/h200/tiles")
     parser.add_argument("--replace", action="store_true", help="replace an earlier publication in TARGET")
     parser.add_argument("--dirty", action="store_true", help="publish although the code had uncommitted changes")
-    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    publish(options.folder, options.target, options.replace, options.dirty)
+    return EXIT_OK
 
 
 def publish(folder: Path, target: Path, replace: bool = False, dirty: bool = False) -> None:
@@ -153,16 +145,16 @@ def _write_report(folder: Path) -> None:
     try:
         write_report(folder)
     except Exception as error:  # the page can be made again from the files
-        print(f"report: {type(error).__name__}: {error}; published without", file=sys.stderr)
+        print(f"report: {one_line(error)}; published without it", file=sys.stderr)
 
 
 def _check_private(folder: Path) -> None:
-    found = list(findings(folder))
-    if found:
-        more = f"\n  and in {len(found) - SHOWN} more files" if len(found) > SHOWN else ""
-        lines = "".join(f"\n  {line}" for line in found[:SHOWN])
+    files = list(findings(folder))
+    if files:
+        more = f"\n  and in {len(files) - SHOWN} more files" if len(files) > SHOWN else ""
+        lines = "".join(f"\n  {line}" for line in files[:SHOWN])
         raise BadInputError(f"not published: it names a host, a person or an absolute path:{lines}{more}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("publish"))

@@ -1,6 +1,6 @@
-"""``python -m roofexp.reproduce FOLDER``: measures a sweep's points again here and says point by point what agrees.
+"""``python -m roofexp.reproduce FOLDER`` measures the points of a sweep again here and compares them one by one.
 
-The stored configuration of every point is run, whatever became of the experiment's file since.
+Every point runs by its stored configuration, even if the file of the experiment has changed since.
 """
 
 from __future__ import annotations
@@ -11,28 +11,27 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from roofexp.compare.agreement import Side, Tolerance, agreement, describe, table_csv
+from roofexp.commands import run_command
+from roofexp.compare.agreement import PlacedSweep, Tolerance, agreement, describe, print_agreement, table_csv
 from roofexp.config.paths import STAMP
 from roofexp.config.settings import PlacingSettings
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.archive import read_configs, read_sweep_machines, read_sweep_points
 from roofexp.records.files import write_atomically
 from roofexp.records.point import Point
 from roofexp.records.sweep_folder import read_roofs, read_sweep
-from roofexp.run.resume import rerun
 from roofexp.text.console import relative
 
 TABLE = "reproduced.csv"
 
 
 class Original(msgspec.Struct, frozen=True, kw_only=True):
-    """The sweep that is measured again, and the jobs of it that were chosen."""
+    """The sweep that is measured again, and which of its jobs."""
 
     folder: Path
     sweep: dict[str, Any]
@@ -42,37 +41,16 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def measured(self) -> list[int]:
-        """Of the chosen jobs those that gave a number then."""
+        """The chosen jobs that had a result."""
         return [job for job in self.jobs if self.points[job].status == "ok"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 where the sweep agrees, 1 where it does not, 2 for an input that cannot be used."""
-    options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: what was measured stays
-    try:
-        original = read_original(options.folder, options.only)
-        folder, interrupted = options.measured, False
-        if folder is None:
-            folder = options.into or new_folder(original, options.outputs)
-            interrupted = not _measure(original, folder, options, list(arguments or sys.argv[1:]))
-        holds = _report(original, folder, Tolerance(each=options.tolerance, median=options.median))
-    except BadInputError as error:
-        print(f"roofexp.reproduce: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    if interrupted:
-        print(f"stopped; go on with the same command and --into {relative(folder)}", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return EXIT_OK if holds else EXIT_POINT_FAILED
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = """\
+Every point is measured by its stored configuration. Fractions of the roof are compared, which another machine can
+share; times are shown where the machine is the same.
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m roofexp.reproduce",
-        description="Measures the points of a sweep again here, by their stored configuration, and compares fractions "
-        "of the roof, which another machine can share; times are shown where the machine is the same.",
-        epilog="exit code: 0 it agrees; 1 a point differs or failed; 2 the input cannot be used",
-    )
+exit code: 0 it agrees; 1 a point differs or failed; 2 the input cannot be used"""
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a sweep's folder, as measured or as published")
     parser.add_argument("--only", metavar="REGEX", help="points whose name or overrides match, e.g. 'gemm 4096'")
     parser.add_argument("--tolerance", type=_share, default=0.05, help="of each point, relative (0.05)")
@@ -80,9 +58,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", help="another device than the one stored: cpu, cpu:4, cuda:1")
     parser.add_argument("--config-dir", type=Path, help="your folder, where kernels are not the program's own")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results and roofs go (outputs)")
-    parser.add_argument("--into", type=Path, metavar="FOLDER", help="go on with an interrupted reproduction")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="continue an interrupted reproduction")
     parser.add_argument("--measured", type=Path, metavar="FOLDER", help="measure nothing: compare with this sweep")
-    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """The exit code: 0 where the sweep agrees, 1 where it does not."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: what was measured stays
+    original = read_original(options.folder, options.only)
+    folder, interrupted = options.measured, False
+    if folder is None:
+        folder = options.into or new_folder(original, options.outputs)
+        interrupted = not _measure(original, folder, options)
+    agrees = _report(original, folder, Tolerance(point=options.tolerance, median=options.median))
+    if interrupted:
+        print(f"interrupted; continue with the same command and --into {relative(folder)}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return EXIT_OK if agrees else EXIT_POINT_FAILED
 
 
 def _share(text: str) -> float:
@@ -131,11 +123,13 @@ def new_folder(original: Original, outputs: Path) -> Path:
     return outputs / name / f"{datetime.datetime.now():{STAMP}}"
 
 
-def _measure(original: Original, folder: Path, options: argparse.Namespace, words: list[str]) -> bool:
+def _measure(original: Original, folder: Path, options: argparse.Namespace) -> bool:
     """False where it was interrupted."""
+    from roofexp.run.resume import rerun
+
     described = {
         "name": str(original.sweep.get("name") or original.folder.name),
-        "command": shlex.join(["python", "-m", "roofexp.reproduce", *words]),
+        "command": shlex.join(["python", "-m", "roofexp.reproduce", *options.words]),
         "reproduces": original.sweep.get("sweep_id"),
     }
     configs = {job: original.configs[job] for job in original.measured}
@@ -146,18 +140,16 @@ def _measure(original: Original, folder: Path, options: argparse.Namespace, word
 
 
 def _report(original: Original, folder: Path, tolerance: Tolerance) -> bool:
-    """Prints and writes the comparison; whether the sweep was reproduced."""
-    from roofexp.compare.agreement import print_agreement
-
+    """Prints and writes the comparison. True if the sweep was reproduced."""
     sides = (read_side(original.folder), read_side(folder))
-    found = agreement(*sides, original.jobs, tolerance)
-    write_atomically(folder / TABLE, table_csv(found.rows))
-    print_agreement(found, sides, (original.sweep, read_sweep(folder)))
+    result = agreement(*sides, original.jobs, tolerance)
+    write_atomically(folder / TABLE, table_csv(result.rows))
+    print_agreement(result, sides, (original.sweep, read_sweep(folder)))
     print(f"table    {relative(folder / TABLE)}")
-    return found.holds
+    return result.holds
 
 
-def read_side(folder: Path) -> Side:
+def read_side(folder: Path) -> PlacedSweep:
     """A sweep as it is compared. Raises BadInputError where it holds no points."""
     points = {point.job: point for point in read_sweep_points(folder)}
     if not points:
@@ -165,7 +157,7 @@ def read_side(folder: Path) -> Side:
     config = next(iter(read_configs(folder).values()), None)
     if config is None:
         raise BadInputError(f"{folder}: no stored configuration in it")
-    return Side(
+    return PlacedSweep(
         points=points,
         roofs=read_roofs(folder),
         machines=read_sweep_machines(folder),
@@ -174,4 +166,4 @@ def read_side(folder: Path) -> Side:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("reproduce"))

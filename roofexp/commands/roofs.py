@@ -1,4 +1,4 @@
-"""``python -m roofexp.roofs``: the roofs of this machine, measured where they are not known, as a table."""
+"""``python -m roofexp.roofs`` prints the roofs of this machine and measures those that are not stored."""
 
 from __future__ import annotations
 
@@ -8,59 +8,40 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, BadInputError
+from roofexp.errors import EXIT_OK, BadInputError
 
 EXAMPLES = """examples:
   python -m roofexp.roofs                          all precisions in bursts, and the memory levels
   python -m roofexp.roofs --precision bf16,fp32    what a sweep in these precisions needs
-  python -m roofexp.roofs --all                    with every ceiling, and under lasting load: some two minutes on a GPU
-  python -m roofexp.roofs --threads 1,2,4          a CPU's roofs for so many threads, side by side
+  python -m roofexp.roofs --all                    every ceiling, and under lasting load: about two minutes on a GPU
+  python -m roofexp.roofs --threads 1,2,4          a CPU's roofs with so many threads, side by side
 
-What was measured is kept under outputs/roofs and measured again only when the machine, its driver or power limit, or
-the benchmarks have changed."""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 2 for an input that cannot be used."""
-    options = _parser().parse_args(arguments)
-    try:
-        return _roofs(options)
-    except BadInputError as error:
-        print(f"roofexp.roofs: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
-        print("roofexp.roofs: interrupted; what was measured is kept", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stderr.close()
-        return EXIT_OK
+Roofs are stored under outputs/roofs. They are measured again only when the machine, its driver or power limit, or the
+benchmarks have changed."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m roofexp.roofs",
-        description="Measures the roofs of this machine where they are not known yet, and prints them.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+INTERRUPTED = "interrupted; what was measured is kept"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--device", default="auto", help="auto, cpu, cpu:2, cuda, cuda:1; several with commas")
-    where.add_argument("--threads", metavar="N,N", help="the CPU with so many cores each, side by side")
+    where.add_argument("--threads", metavar="N,N", help="the CPU with these numbers of cores, side by side")
     parser.add_argument("--precision", metavar="NAME,NAME", help="only these; else all that the device has roofs for")
     parser.add_argument("--all", action="store_true", help="every precision and ceiling, and --sustained")
     parser.add_argument("--sustained", action="store_true", help="compute roofs also until the clock has settled")
     parser.add_argument("--count", action="store_true", help="check FLOPs, bytes and pipes by hardware counters (ncu)")
     parser.add_argument("--fill", choices=["normal", "uniform", "zeros"], default="normal", help="of the operands")
-    parser.add_argument("--cached", action="store_true", help="show what is known and measure nothing")
-    parser.add_argument("--again", action="store_true", help="measure anew what is asked for")
+    parser.add_argument("--cached", action="store_true", help="print the stored roofs and measure nothing")
+    parser.add_argument("--again", action="store_true", help="measure again, even what is stored")
     parser.add_argument("--json", action="store_true", help="a list with one set of roofs per device; SI units")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="roofs are kept in its folder roofs")
     parser.add_argument("--config-dir", type=Path, metavar="FOLDER", help="a configuration folder of your own")
-    return parser
 
 
 def devices(options: argparse.Namespace) -> list[str]:
-    """Raises BadInputError for what is no device and no number of threads."""
+    """The devices that the options name. Raises BadInputError for an unknown device or number of threads."""
     from roofexp.devices import parse_device
 
     if options.threads:
@@ -68,19 +49,19 @@ def devices(options: argparse.Namespace) -> list[str]:
         if not all(number.isdigit() and int(number) > 0 for number in numbers):
             raise BadInputError(f"--threads {options.threads}: numbers of threads with commas between them, like 1,2,4")
         return [f"cpu:{number}" for number in numbers]
-    found: list[str] = options.device.split(",")
-    for device in found:
-        parse_device(device)
-    return found
+    names: list[str] = options.device.split(",")
+    for name in names:
+        parse_device(name)
+    return names
 
 
-def present(wanted: Sequence[str], announce: Callable[[str], None]) -> list[str]:
-    """Those with the cores asked for; of the others a line. Raises BadInputError where none is left."""
+def present(names: Sequence[str], announce: Callable[[str], None]) -> list[str]:
+    """The devices that have the cores asked for; announces the others. Raises BadInputError where none is left."""
     from roofexp.devices import parse_device
     from roofexp.devices.cpu.machine import missing_cores
 
     kept, lacking = [], []
-    for device in wanted:
+    for device in names:
         kind, number = parse_device(device)
         reason = missing_cores(number) if kind == "cpu" else None
         if reason:
@@ -94,7 +75,7 @@ def present(wanted: Sequence[str], announce: Callable[[str], None]) -> list[str]
     return kept
 
 
-def _roofs(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     import msgspec
 
     from roofexp.roofs.machine_lookup import RoofSession, Wanted
@@ -133,8 +114,8 @@ def _roofs(options: argparse.Namespace) -> int:
 
 
 class Bar:
-    """On a terminal one bar with the benchmark at work; elsewhere a line for each. On the error output, so that the
-    table can be piped."""
+    """Progress on the error output, so that the table can be piped: on a terminal a bar with the running benchmark,
+    elsewhere one line for each."""
 
     def __init__(self) -> None:
         self._progress: Any = None
@@ -173,7 +154,3 @@ class Bar:
         )  # fmt: skip
         self._task = self._progress.add_task("", total=None, what="", kind="")
         self._progress.start()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The command line: Hydra's, with one clear line for an input that it refuses."""
+"""A measurement: the command line of Hydra, with one clear line for an input that it refuses."""
 
 from __future__ import annotations
 
@@ -20,19 +20,6 @@ GATE = "--gate"  # ours, not Hydra's: the same as gate=FILE
 TRACEBACKS = "HYDRA_FULL_ERROR"  # set by a user who wants to see them
 
 
-def main() -> None:
-    """``python -m roofexp`` and the console script."""
-    try:
-        code = run(sys.argv[1:])
-        sys.stdout.flush()
-        sys.exit(code)
-    except BrokenPipeError:  # the reader of our output went away
-        from roofexp.text.console import drop_output
-
-        drop_output()
-        sys.exit(EXIT_OK)
-
-
 def run(arguments: list[str]) -> int:
     """One invocation; the exit code."""
     wants_tracebacks = bool(os.environ.get(TRACEBACKS))
@@ -46,7 +33,7 @@ def run(arguments: list[str]) -> int:
             raise
         from roofexp.config.explain import explain_refusal
 
-        print(f"roofexp: {explain_refusal(error, arguments)}", file=sys.stderr)
+        print(f"roofexp: {explain_refusal(error)}", file=sys.stderr)
         return _ended_by(error)
     finally:
         if not wants_tracebacks:

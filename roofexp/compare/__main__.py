@@ -1,3 +1,3 @@
-from roofexp.commands.compare import main
+from roofexp.commands import run_command
 
-raise SystemExit(main())
+raise SystemExit(run_command("compare"))

@@ -5,30 +5,36 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roofexp.config.plain import explain
 from roofexp.config.yaml_file import yaml_reason
 from roofexp.errors import BadInputError
-from roofexp.text.console import explain_disk
+from roofexp.text.console import explain_disk, first_line
 
 OPTIONS = re.compile(r"Available options in '[^']*':((?:\n\t\S+)*)")
 
 
-def explain_refusal(error: BaseException, arguments: list[str]) -> str:
-    """The error behind ``error`` that tells most."""
+def explain_refusal(error: BaseException) -> str:
+    """One line from the error in the chain of ``error`` that says most."""
     chain = list(_chain(error))
-    for found in chain:
-        if isinstance(found, BadInputError):
-            return str(found)
-        if isinstance(found, OSError) and found.errno is not None:  # Hydra derives a refusal of its own from it
-            return explain_disk(found)
-        if getattr(found, "problem_mark", None) is not None:
-            mark = found.problem_mark
-            return f"{_file_name(mark.name)}: {yaml_reason(found)}"
-    text = "\n".join(str(found) for found in chain)
+    for cause in chain:
+        if isinstance(cause, BadInputError):
+            return str(cause)
+        if isinstance(cause, OSError) and cause.errno is not None:  # Hydra derives a refusal of its own from it
+            return explain_disk(cause)
+        mark = getattr(cause, "problem_mark", None)
+        if mark is not None:
+            return f"{_file_name(mark.name)}: {yaml_reason(cause)}"
+    text = "\n".join(map(str, chain))
     return (
-        _missing_option(text) or _ambiguous(text) or _unknown_key(chain, text) or _refused_value(chain) or _plain(error)
+        _missing_option(text)
+        or _ambiguous(text)
+        or _unknown_key(chain, text)
+        or _refused_value(chain)
+        or first_line(error)
+        or type(error).__name__
     )
 
 
@@ -69,20 +75,20 @@ def no_such_key(key: str, last: str, where: str, allowed: list[str]) -> str:
 
 
 def unknown_key(config: Any) -> str | None:
-    """A key that was added with ``+`` and that nothing reads: as misleading as a mistyped one."""
+    """The refusal of a key that was added with ``+`` and that nothing reads; None where there is none."""
     from omegaconf import DictConfig, OmegaConf
 
     from roofexp.config.schema import Config
 
-    def search(found: Any, typed: Any, path: str) -> str | None:
+    def search(node: Any, typed: Any, path: str) -> str | None:
         allowed = [str(key) for key in typed]
-        for key in found:
+        for key in node:
             where = f"{path}.{key}" if path else str(key)
             if str(key) not in allowed:  # a missing value is a key all the same
                 return no_such_key(where, str(key), f" of {path}" if path else "", sorted(allowed))
             child = typed._get_node(key)
             if isinstance(child, DictConfig) and dataclasses.is_dataclass(OmegaConf.get_type(child)):
-                problem = search(found._get_node(key), child, where)
+                problem = search(node._get_node(key), child, where)
                 if problem:
                     return problem
         return None
@@ -97,20 +103,16 @@ def _without_hydra(config: Any) -> Any:
 
 
 def _refused_value(chain: list[BaseException]) -> str | None:
-    """A wrong type or a value outside its set, with the key it was meant for."""
-    for found in reversed(chain):
-        key, message = getattr(found, "full_key", None), explain(found)
+    """A wrong type or a value that is not allowed, with its key."""
+    for cause in reversed(chain):
+        key, message = getattr(cause, "full_key", None), explain(cause)
         if key and ("could not be converted" in message or "expected one of" in message or "nvalid" in message):
             return f"{key}: {message.removeprefix(f'{key}: ')}"
     return None
 
 
-def _plain(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _chain(error: BaseException | None) -> Any:
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what caused it, each once."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -130,12 +132,19 @@ def _keys_at(path: str) -> list[str]:
     return sorted(str(key) for key in node) if isinstance(node, DictConfig) else []
 
 
-def _near(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, 1)
-    return f" (did you mean {close[0]}?)" if close else ""
+def _near(word: str, names: list[str]) -> str:
+    name = nearest(word, names)
+    return f" (did you mean {name}?)" if name else ""
+
+
+def nearest(word: str, names: Sequence[str]) -> str | None:
+    """The name that was probably meant: the most similar one that begins with ``word``, else the most similar one."""
+    completions = [name for name in names if len(word) > 1 and name.startswith(word)]
+    similar = completions or difflib.get_close_matches(word, names, 9)
+    return min(similar, key=lambda name: (-difflib.SequenceMatcher(None, name, word).ratio(), name), default=None)
 
 
 def _file_name(name: str) -> str:
-    """From ``conf`` on, so that no machine's path is printed where it is not needed."""
-    _, found, tail = name.rpartition("/conf/")
-    return f"conf/{tail}" if found else name
+    """The path from ``conf`` on, where it holds ``conf``."""
+    _, separator, tail = name.rpartition("/conf/")
+    return f"conf/{tail}" if separator else name

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
 from roofexp.config.settings import PlacingSettings, TimingSettings, config_type
@@ -252,4 +251,6 @@ def register() -> None:
     stands for."""
     register_cases(conf_folder() / "cases.yaml")
     register_options()
+    from hydra.core.config_store import ConfigStore
+
     ConfigStore.instance().store(name="schema", node=Config)

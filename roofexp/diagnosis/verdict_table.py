@@ -1,4 +1,4 @@
-"""The verdict in tables: as columns of points.csv, and as rows for the terminal."""
+"""Verdicts as tables: rows for the terminal, and faults.csv where verdicts are expected."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Any
 
 from roofexp.records.files import write_table
 from roofexp.records.point import Point, evidence_text
+from roofexp.text.console import plain_table
 
 
 def verdict_table(points: list[Point]) -> Any:
-    """For the terminal: what each point suffers from and what to do, points with the same verdict together."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("points", overflow="fold", ratio=2)
-    table.add_column("next move", overflow="fold", ratio=3)
+    """For the terminal: what limits each point and what to do, points with the same verdict in one row. None without
+    verdicts."""
+    table = plain_table(["verdict", "points", "next move"], folding=["points", "next move"])
     groups: dict[str, list[Point]] = {}
     for point in points:
         if point.diagnosis:
@@ -33,17 +30,13 @@ def _named(points: list[Point], most: int = 6) -> str:
     sizes: dict[str, list[str]] = {}
     for point in points[:most]:
         sizes.setdefault(point.kernel, []).append(str(point.size))
-    named = "; ".join(f"{kernel} {', '.join(dict.fromkeys(found))}" for kernel, found in sizes.items())
+    named = "; ".join(f"{kernel} {', '.join(dict.fromkeys(texts))}" for kernel, texts in sizes.items())
     return named + (f" and {len(points) - most} more" if len(points) > most else "")
 
 
 def point_table(points: list[Point]) -> Any:
     """For the terminal: every point with its verdict, the reason and the next move."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, ratio in (("point", None), ("verdict", None), ("why", 3), ("next move", 3)):
-        table.add_column(name, overflow="fold", no_wrap=name == "verdict", ratio=ratio)
+    table = plain_table(["point", "verdict", "why", "next move"], folding=["point", "why", "next move"])
     for point in points:
         diagnosis = point.diagnosis
         if diagnosis is None:
@@ -112,19 +105,16 @@ def write_expectations(folder: Path, points: list[Point]) -> Path | None:
 
 def count_right(points: list[Point]) -> str:
     """``35 of 37 verdicts as expected, 1 point without a verdict``"""
-    wanted = expecting(points)
-    right, none = (sum(point.as_expected is kind for point in wanted) for kind in (True, None))
-    said = f"{right} of {len(wanted)} verdicts as expected"
-    return said + (f", {none} point{'s' if none > 1 else ''} without a verdict" if none else "")
+    outcomes = [point.as_expected for point in expecting(points)]
+    right, none = outcomes.count(True), outcomes.count(None)
+    return f"{right} of {len(outcomes)} verdicts as expected" + (
+        f", {none} point{'s' if none > 1 else ''} without a verdict" if none else ""
+    )
 
 
 def expectation_table(points: list[Point]) -> Any:
     """For the terminal: kernel, expected, found, evidence."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("kernel", "expected", "found", "", "evidence"):
-        table.add_column(name, overflow="fold" if name == "evidence" else "ellipsis", no_wrap=name != "evidence")
+    table = plain_table(["kernel", "expected", "found", "", "evidence"], folding=["evidence"])
     for point in expecting(points):
         row = expectation_row(point)
         mark = {True: "ok", False: "[bold red]wrong[/]", None: "[yellow]none[/]"}[point.as_expected]

@@ -1,50 +1,43 @@
-"""What counting cost and gave, in lines for a person, from the records alone."""
+"""What is printed at the end of a sweep, from its records: the table of points, verdicts, problems and files."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from roofexp.diagnosis.verdict_table import count_right, expectation_table, expecting, verdict_table
 from roofexp.records.point import Counted, Point
-from roofexp.text.console import WIDTH_WITHOUT_TERMINAL, relative
+from roofexp.text.console import open_console, plain_table, relative
 from roofexp.text.numbers import engineering, percent, rate_text
 
 
 def counting_lines(points: list[Point]) -> list[str]:
-    """Empty for a sweep whose points wanted no counters. A cause that is the same for several is said once."""
-    wanted = [point for point in points if point.counted is not None]
-    done = [point.counted for point in wanted if point.counted and point.counted.unavailable is None]
-    lines = [_cost(done, len(wanted))] if done else []
-    for reason, number in _reasons(wanted).items():
-        which = "none" if not done and number == len(wanted) else f"none for {number} of {len(wanted)} points"
+    """What counting gave and cost. Each cause of missing counters is one line. Empty where nothing was counted."""
+    records = [point.counted for point in points if point.counted is not None]
+    counted = [record for record in records if record.unavailable is None]
+    lines = [_cost(counted, len(records))] if counted else []
+    for reason, number in Counter(record.unavailable for record in records if record.unavailable).items():
+        which = "none" if number == len(records) else f"none for {number} of {len(records)} points"
         lines.append(f"counters {which}: {reason}; their traffic is modelled")
-    notes = dict.fromkeys(counted.peak_note for counted in done if counted.peak_note)
+    notes = list(dict.fromkeys(record.peak_note for record in counted if record.peak_note))
     if notes:
-        first = next(iter(notes))
-        lines.append(f"  peaks: {first}" + (f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""))
+        lines.append(f"  peaks: {_first_of(notes)}")
     return lines
 
 
-def _cost(done: list[Counted], wanted: int) -> str:
-    passes = sorted({counted.passes for counted in done if counted.passes})
-    between = (
-        f"{passes[0]} to {passes[-1]}" if len(passes) > 1 else f"{passes[0]}" if passes else "an unknown number of"
-    )
+def _first_of(messages: list[str]) -> str:
+    return messages[0] + (f" (and {len(messages) - 1} more)" if len(messages) > 1 else "")
+
+
+def _cost(counted: list[Counted], number: int) -> str:
+    passes = sorted({record.passes for record in counted if record.passes})
+    span = " to ".join(dict.fromkeys(map(str, (passes[0], passes[-1])))) if passes else "an unknown number of"
     plural = "" if passes == [1] else "es"
-    level = ", ".join(dict.fromkeys(counted.level or "named metrics" for counted in done))
-    versions = ", ".join(dict.fromkeys(counted.ncu_version or "unknown version" for counted in done))
-    seconds = sum(counted.counting_s for counted in done)
-    return f"counters {len(done)} of {wanted} points: {level}, {between} pass{plural}, {seconds:.1f} s, ncu {versions}"
-
-
-def _reasons(points: list[Point]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for point in points:
-        reason = point.counted.unavailable if point.counted else None
-        if reason:
-            found[reason] = found.get(reason, 0) + 1
-    return found
+    level = ", ".join(dict.fromkeys(record.level or "named metrics" for record in counted))
+    versions = ", ".join(dict.fromkeys(record.ncu_version or "unknown version" for record in counted))
+    seconds = sum(record.counting_s for record in counted)
+    return f"counters {len(counted)} of {number} points: {level}, {span} pass{plural}, {seconds:.1f} s, ncu {versions}"
 
 
 ROWS = 40  # a longer sweep shows its first rows; the rest is in points.csv
@@ -56,35 +49,25 @@ def counts(points: list[Point]) -> dict[str, int]:
 
 def print_summary(folder: Path, points: list[Point], figures: list[Path], notes: list[str]) -> None:
     """The verdict of every point, then paths relative to the working folder, then what to do next."""
-    from rich.console import Console
-
-    terminal = Console()
-    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = open_console()
     console.print(_table(points[:ROWS]))
     if len(points) > ROWS:
         console.print(f"… {len(points) - ROWS} more points in {relative(folder / 'points.csv')}")
-    for table in _verdicts(points):
+    if table := _verdicts(points):
         console.print()
         console.print(table)
     for line in _lines(folder, points, figures, notes):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _verdicts(points: list[Point]) -> list[Any]:
-    """What to do, verdict by verdict; where verdicts were expected, which of them were found."""
-    if expecting(points):
-        return [expectation_table(points)]
-    table = verdict_table(points)
-    return [table] if table else []
+def _verdicts(points: list[Point]) -> Any:
+    """What to do, verdict by verdict; where verdicts were expected, which of them were right. None without any."""
+    return expectation_table(points) if expecting(points) else verdict_table(points)
 
 
 def _lines(folder: Path, points: list[Point], figures: list[Path], notes: list[str]) -> list[str]:
     number = counts(points)
-    outcome = f"{number['ok']} ok"
-    for status in ("failed", "skipped"):
-        if number[status]:
-            outcome += f", {number[status]} {status}"
-    lines = [outcome]
+    lines = [", ".join(f"{number[status]} {status}" for status in number if status == "ok" or number[status])]
     for point in points:
         if point.status != "ok":
             lines.append(f"  {point.status} {point.label} ({' '.join(point.overrides) or 'defaults'}): {point.reason}")
@@ -98,23 +81,16 @@ def _lines(folder: Path, points: list[Point], figures: list[Path], notes: list[s
 
 def _flag_lines(points: list[Point]) -> list[str]:
     """Each kind of flag once, with its first message."""
-    found: dict[str, list[str]] = {}
+    messages: dict[str, list[str]] = {}
     for point in points:
         for flag in point.flags:
-            found.setdefault(flag.name, []).append(f"{point.label}: {flag.message}")
-    return [
-        f"  ! {name}: {messages[0]}" + (f" (and {len(messages) - 1} more)" if len(messages) > 1 else "")
-        for name, messages in found.items()
-    ]
+            messages.setdefault(flag.name, []).append(f"{point.label}: {flag.message}")
+    return [f"  ! {name}: {_first_of(of_kind)}" for name, of_kind in messages.items()]
 
 
 def _table(points: list[Point]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("kernel", "size", "precision", "time", "rate", "FLOP/B", "bound", "of roof", "flag"):
-        right = name in ("size", "time", "rate", "FLOP/B", "of roof")
-        table.add_column(name, justify="right" if right else "left", overflow="ellipsis", no_wrap=True)
+    columns = ("kernel", "size", "precision", "time", "rate", "FLOP/B", "bound", "of roof", "flag")
+    table = plain_table(columns, right=("size", "time", "rate", "FLOP/B", "of roof"))
     for point in points:
         table.add_row(*_cells(point))
     return table
