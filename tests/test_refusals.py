@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from roofexp.config.explain import nearest
+
 
 @pytest.mark.parametrize(
     ("arguments", "telling"),
@@ -15,6 +17,7 @@ import pytest
         (["size=1,abc", "-m"], ["size", "'abc'", "Integer"]),
         (["kernel=nope"], ["kernel=nope", "saxpy", "gemm"]),
         (["kernel=saxpi"], ["did you mean saxpy"]),
+        (["kernel=gem"], ["did you mean gemm?"]),
         (["precision=fp99"], ["precision=fp99", "fp64"]),
         (["fill=bogus"], ["fill", "normal, uniform, zeros"]),
         (["sise=3"], ["sise", "did you mean size"]),
@@ -41,6 +44,23 @@ def test_refused_before_any_job(program, tmp_path: Path, arguments: list[str], t
     for word in telling:
         assert word in lines[0]
     assert not list(tmp_path.glob("outputs/*/*/*/point.json"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("gem", "gemm"),
+        ("gemm_t", "gemm_tiled"),
+        ("gemv_", "gemv"),
+        ("saxpi", "saxpy"),
+        ("sofmax", "softmax"),
+        ("axpy", "saxpy"),
+        ("s", None),
+        ("quicksort", None),
+    ],
+)
+def test_the_nearest_name_completes_what_was_typed(typed: str, meant: str | None) -> None:
+    assert nearest(typed, ["gemm_tiled", "gemv", "gemm", "saxpy", "softmax", "stencil"]) == meant
 
 
 CANNOT_BE_BUILT = [

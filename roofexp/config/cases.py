@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from roofexp.config.paths import conf_folder
@@ -20,6 +19,8 @@ ROW_KEYS = (*GROUPS, "size", *KERNEL_KEYS)
 
 def register_cases(table: Path) -> None:
     """Every row of the table becomes an option of the group ``case``. Raises BadInputError for an unusable row."""
+    from hydra.core.config_store import ConfigStore
+
     for name, row in read_mapping(table).items():
         ConfigStore.instance().store(
             group="case", name=name, node=_case(f"{table.name}: {name}", row), package="_global_"
