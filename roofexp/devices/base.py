@@ -6,13 +6,13 @@ Devices live in the worker process only. A method that finds the device unusable
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from roofexp.errors import FailedError
 from roofexp.kernel import Kernel, Operand, error_scales, reference_values
 from roofexp.records.machine import Machine
-from roofexp.records.point import Check, Clock
+from roofexp.records.point import Check, Clock, Flag
 
 
 class ClockWatch(Protocol):
@@ -51,6 +51,11 @@ class LoadedKernel(Protocol):
     @property
     def method(self) -> str:
         """How times are taken, for the record: "perf_counter", "graph of 100, events", ..."""
+        ...
+
+    @property
+    def flags(self) -> Sequence[Flag]:
+        """What a reader must know of how the kernel was launched, once it was timed."""
         ...
 
     def check(self) -> Check | None:

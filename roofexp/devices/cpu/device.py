@@ -18,7 +18,7 @@ from roofexp.devices.library_call import compile_call
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel, Operand
 from roofexp.records.machine import Machine
-from roofexp.records.point import Check
+from roofexp.records.point import Check, Flag
 
 IMPLEMENTATIONS = ("cpu", "numpy")
 
@@ -164,6 +164,7 @@ class CpuKernel:
     """Operands as NumPy arrays, and the launch as a function of no arguments."""
 
     method = "host clock"
+    flags: tuple[Flag, ...] = ()
 
     def __init__(
         self,

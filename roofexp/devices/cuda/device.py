@@ -25,7 +25,8 @@ from roofexp.devices.cuda.stopwatch import CudaStopwatch, back_to_back
 from roofexp.errors import FailedError, SkippedError
 from roofexp.kernel import Kernel
 from roofexp.records.machine import Machine
-from roofexp.records.point import Check
+from roofexp.records.point import Check, Flag
+from roofexp.text.numbers import engineering
 
 IMPLEMENTATIONS = ("cuda", "cupy", "torch")
 
@@ -119,6 +120,8 @@ class CudaDevice:
 
     def timer_floor_s(self, cold: bool) -> float:
         watch = self.stopwatch
+        if not watch.own_s:
+            watch.calibrate()
         if cold:
             times = [watch.seconds(watch.empty_launch, flush=True) for _ in range(30)]
         else:
@@ -166,9 +169,15 @@ class CudaKernel:
 
     @property
     def method(self) -> str:
-        if self._no_graph:
-            return f"events (graph capture failed: {self._no_graph})"
-        return "events around a graph" if self._graphs else "events"
+        own = f", less {engineering(self._watch.own_s, 's')} of the events themselves" if self._watch.own_s else ""
+        return f"{'events around a graph' if self._graphs else 'events'}{own}"
+
+    @property
+    def flags(self) -> list[Flag]:
+        """What a reader must know of how this kernel was launched."""
+        if self._no_graph is None:
+            return []
+        return [Flag("no graph", f"launched one by one, at the cost of a launch each: {self._no_graph}")]
 
     def check(self) -> Check | None:
         import cupy

@@ -3,12 +3,15 @@ here: bfloat16 as its upper half of a float, e4m3 through a table of its 256 val
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from roofexp.devices.library_call import compile_call
+from roofexp.errors import FailedError
 from roofexp.kernel import Kernel, Operand
 
 CONTAINERS = {"bfloat16": "uint16", "float8_e4m3": "uint8"}
@@ -100,8 +103,15 @@ COMPUTE_TYPES = {"fp64": 70, "fp32": 68, "tf32": 77, "fp16": 68, "bf16": 68}
 NO_TRANSPOSE, DEFAULT_ALGORITHM = 0, -1
 
 
+WORKSPACE_BYTES = 32 * 1024**2  # what cuBLAS asks for on Hopper
+
+
 class Cublas:
-    """``precision`` fixes types; fp32 stays on the CUDA cores, tf32 and narrower go to the tensor cores."""
+    """``precision`` fixes types; fp32 stays on the CUDA cores, tf32 and narrower go to the tensor cores.
+
+    cuBLAS is called itself, with a handle and a workspace of its own: CuPy refuses every call while a graph is
+    captured, and a workspace that cuBLAS would allocate then cannot be captured.
+    """
 
     __name__ = "cuBLAS"
 
@@ -109,22 +119,47 @@ class Cublas:
         import cupy
         import numpy
 
-        self._blas = cupy.cuda.cublas
-        self._handle = cupy.cuda.device.get_cublas_handle()
+        self._library = ctypes.CDLL(f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}")
+        self._handle = ctypes.c_void_p()
+        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        self._workspace = cupy.empty(WORKSPACE_BYTES, cupy.uint8)
+        self._stream: int | None = None
         self._data = DATA_TYPES[precision]
         self._compute = COMPUTE_TYPES[precision]
         kind = numpy.float64 if precision == "fp64" else numpy.float32
         self._one, self._zero = numpy.ones(1, kind), numpy.zeros(1, kind)
+        weakref.finalize(self, self._library.cublasDestroy_v2, self._handle)
 
     def matmul(self, a: Any, b: Any, out: Any) -> None:
         """out[m, n] = a[m, k] b[k, n]; a vector ``b`` is a matrix of one column."""
+        self._follow_stream()
         (m, k), n = a.shape, b.shape[1] if b.ndim == 2 else 1
         data = self._data
-        self._blas.gemmEx(
-            self._handle, NO_TRANSPOSE, NO_TRANSPOSE, n, m, k, self._one.ctypes.data,
-            b.data.ptr, data, n, a.data.ptr, data, k, self._zero.ctypes.data, out.data.ptr, data, n,
-            self._compute, DEFAULT_ALGORITHM,
+        self._call(
+            "cublasGemmEx", self._handle, NO_TRANSPOSE, NO_TRANSPOSE, n, m, k, _address(self._one.ctypes.data),
+            _address(b.data.ptr), data, n, _address(a.data.ptr), data, k, _address(self._zero.ctypes.data),
+            _address(out.data.ptr), data, n, self._compute, DEFAULT_ALGORITHM,
         )  # fmt: skip
+
+    def _follow_stream(self) -> None:
+        """To CuPy's current stream. A change of it takes the workspace away."""
+        import cupy
+
+        stream = cupy.cuda.get_current_stream().ptr
+        if stream != self._stream:
+            self._call("cublasSetStream_v2", self._handle, _address(stream))
+            size = ctypes.c_size_t(WORKSPACE_BYTES)
+            self._call("cublasSetWorkspace_v2", self._handle, _address(self._workspace.data.ptr), size)
+            self._stream = stream
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        status = getattr(self._library, function)(*arguments)
+        if status:
+            raise FailedError("library", f"{function} returned status {status} (cublas_api.h says what it means)")
+
+
+def _address(pointer: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p(pointer)
 
 
 TORCH_TYPES = {
