@@ -24,8 +24,8 @@ from roofexp.commands import run_command
 from roofexp.commands.track import outputs_folder
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.point import Check, Clock, Flag, Placement, Point, Timing, Traffic, Work, write_point
-from roofexp.tracking import SafeTracker, Tracker, mirror, open_store, store
-from roofexp.tracking.client import _create_database, _known_revisions
+from roofexp.tracking import SafeTracker, Tracker, open_store, store
+from roofexp.tracking.client import _create_database, _revisions_of_mlflow
 from roofexp.tracking.store import TrackingError, TrackingInputError
 
 ROOT = Path(__file__).parents[1]
@@ -164,7 +164,7 @@ def test_importing_the_program_does_not_import_mlflow() -> None:
 
 def test_a_point_is_a_child_with_params_metrics_verdict_and_files(outputs: Path) -> None:
     tracker = open_sqlite(outputs)
-    mirror(make_sweep(outputs, [make_point()]), tracker)
+    tracker.mirror(make_sweep(outputs, [make_point()]))
     (parent,), (child,) = runs_of(tracker, "sweep"), runs_of(tracker, "point")
     assert child.info.run_name == "gemm-256-fp32-tile16"
     assert child.info.status == "FINISHED"
@@ -224,7 +224,7 @@ def test_a_sweep_is_a_parent_with_files_counts_and_times(outputs: Path) -> None:
         make_point(1, status="failed", reason="error 0.5 above 1e-5", reason_kind="wrong result", timing=None),
         make_point(2, status="skipped", reason="fp8 on numpy", timing=None, placement=None, check=None),
     ]
-    mirror(make_sweep(outputs, points), tracker)
+    tracker.mirror(make_sweep(outputs, points))
     (parent,) = runs_of(tracker, "sweep")
     assert parent.info.run_name == "gemm size=256,1024"
     assert parent.info.status == "FAILED"
@@ -244,7 +244,7 @@ def test_a_sweep_is_a_parent_with_files_counts_and_times(outputs: Path) -> None:
 
 def test_artifacts_of_the_default_store_lie_in_outputs(outputs: Path) -> None:
     tracker = open_sqlite(outputs)
-    mirror(make_sweep(outputs, [make_point()]), tracker)
+    tracker.mirror(make_sweep(outputs, [make_point()]))
     (child,) = runs_of(tracker, "point")
     assert (outputs / "artifacts" / child.info.run_id / "artifacts" / "point.json").is_file()
 
@@ -292,7 +292,7 @@ def test_infinite_intensity_is_undefined_and_zero_stays_zero(outputs: Path) -> N
 def test_long_values_are_cut_with_a_mark_and_kept_whole_as_artifact(outputs: Path) -> None:
     kernel, override = "k" * 7000, "size=" + "8" * 8000
     tracker = open_sqlite(outputs)
-    mirror(make_sweep(outputs, [make_point(kernel=kernel, overrides=[override])]), tracker)
+    tracker.mirror(make_sweep(outputs, [make_point(kernel=kernel, overrides=[override])]))
     (child,) = runs_of(tracker, "point")
     assert child.info.status == "FINISHED"
     assert child.data.params["kernel"].endswith("…[cut, 7000]")
@@ -319,9 +319,9 @@ def test_keys_that_mlflow_refuses_are_renamed_and_stay_apart(outputs: Path) -> N
 
 def test_mirroring_twice_changes_nothing(outputs: Path) -> None:
     folder = make_sweep(outputs, [make_point(0), make_point(1)])
-    first = mirror(folder, open_sqlite(outputs))
+    first = open_sqlite(outputs).mirror(folder)
     before = snapshot(open_sqlite(outputs))
-    second = mirror(folder, open_sqlite(outputs))
+    second = open_sqlite(outputs).mirror(folder)
     assert (first.new, second.new, second.renewed, second.unchanged) == (2, 0, 0, 2)
     assert snapshot(open_sqlite(outputs)) == before
 
@@ -341,7 +341,7 @@ def test_live_tracking_and_mirroring_later_give_the_same_runs(outputs: Path) -> 
     for point in (make_point(0), make_point(1)):
         live.log_point(point, folder / str(point.job))
     assert live.finish_sweep(folder).unchanged == 2
-    mirror(folder, later)
+    later.mirror(folder)
     for kind in ("sweep", "point"):
         assert list(map(comparable, runs_of(live, kind))) == list(map(comparable, runs_of(later, kind)))
     assert artifacts_of(live, runs_of(live, "point")[0]) == artifacts_of(later, runs_of(later, "point")[0])
@@ -355,7 +355,7 @@ def test_a_partly_mirrored_sweep_is_completed(outputs: Path) -> None:
     died.log_point(make_point(0), folder / "0")
     died.log_point(make_point(1), folder / "1")
     died.runs.reopen(runs_of(died, "point")[1].info.run_id)
-    done = mirror(folder, open_sqlite(outputs))
+    done = open_sqlite(outputs).mirror(folder)
     assert (done.new, done.renewed, done.unchanged) == (1, 1, 1)
     assert [run.info.status for run in runs_of(died, "point")] == ["FINISHED"] * 3
     assert [run.info.status for run in runs_of(died, "sweep")] == ["FINISHED"]
@@ -363,10 +363,10 @@ def test_a_partly_mirrored_sweep_is_completed(outputs: Path) -> None:
 
 def test_a_point_measured_again_replaces_its_run(outputs: Path) -> None:
     folder = make_sweep(outputs, [make_point(0), make_point(1)])
-    mirror(folder, open_sqlite(outputs))
+    open_sqlite(outputs).mirror(folder)
     again = make_point(1, point_id="another", status="failed", timing=None, placement=None, reason="hung")
     make_sweep(outputs, [again])
-    done = mirror(folder, open_sqlite(outputs))
+    done = open_sqlite(outputs).mirror(folder)
     assert (done.new, done.renewed, done.unchanged) == (0, 1, 1)
     tracker = open_sqlite(outputs)
     assert [run.info.status for run in runs_of(tracker, "point")] == ["FINISHED", "FAILED"]
@@ -376,9 +376,9 @@ def test_a_point_measured_again_replaces_its_run(outputs: Path) -> None:
 
 def test_what_was_spent_on_tracking_does_not_make_a_point_new(outputs: Path) -> None:
     folder = make_sweep(outputs, [make_point(0)])
-    mirror(folder, open_sqlite(outputs))
+    open_sqlite(outputs).mirror(folder)
     write_point(folder / "0", make_point(0, overhead_s=0.2))
-    assert mirror(folder, open_sqlite(outputs)).unchanged == 1
+    assert open_sqlite(outputs).mirror(folder).unchanged == 1
 
 
 def test_doubled_runs_are_removed(outputs: Path) -> None:
@@ -391,16 +391,16 @@ def test_doubled_runs_are_removed(outputs: Path) -> None:
     one.log_point(make_point(0), folder / "0")
     other.log_point(make_point(0), folder / "0")
     assert len(runs_of(one, "point")) == 2
-    mirror(folder, open_sqlite(outputs))
+    open_sqlite(outputs).mirror(folder)
     assert len(runs_of(one, "point")) == 1
 
 
 def test_a_new_figure_renews_the_parent_alone(outputs: Path) -> None:
     folder = make_sweep(outputs, [make_point(0)])
-    mirror(folder, open_sqlite(outputs))
+    open_sqlite(outputs).mirror(folder)
     (folder / "figures" / "size_sweep.png").write_bytes(b"\x89PNG")
     tracker = open_sqlite(outputs)
-    assert mirror(folder, tracker).unchanged == 1
+    assert tracker.mirror(folder).unchanged == 1
     (parent,) = runs_of(tracker, "sweep")
     assert "figures/size_sweep.png" in artifacts_of(tracker, parent, "figures")
 
@@ -411,21 +411,21 @@ def test_a_killed_sweep_lacks_files_and_is_mirrored_all_the_same(outputs: Path, 
     path = folder / missing
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     tracker = open_sqlite(outputs)
-    assert mirror(folder, tracker).new == 1
+    assert tracker.mirror(folder).new == 1
     assert [run.info.status for run in runs_of(tracker, "sweep")] == ["FINISHED"]
 
 
 def test_a_sweep_that_never_ended_is_killed(outputs: Path) -> None:
     folder = make_sweep(outputs, [make_point(0)], {key: SWEEP[key] for key in SWEEP if key != "finished"})
     tracker = open_sqlite(outputs)
-    mirror(folder, tracker)
+    tracker.mirror(folder)
     assert runs_of(tracker, "sweep")[0].info.status == "KILLED"
 
 
 def test_a_point_that_cannot_be_read_costs_no_other(outputs: Path) -> None:
     folder = make_sweep(outputs, [make_point(0), make_point(1)])
     (folder / "0" / "point.json").write_text('{"version": 1, "point_')
-    assert mirror(folder, open_sqlite(outputs)).new == 1
+    assert open_sqlite(outputs).mirror(folder).new == 1
 
 
 def test_leftovers_of_this_process_are_closed(outputs: Path) -> None:
@@ -438,8 +438,8 @@ def test_leftovers_of_this_process_are_closed(outputs: Path) -> None:
 def test_many_points_fit_in_several_pages_of_a_search(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roofexp.tracking.client.RUNS_AT_ONCE", 2)
     folder = make_sweep(outputs, [make_point(job, size=job + 1) for job in range(5)])
-    mirror(folder, open_sqlite(outputs))
-    assert mirror(folder, open_sqlite(outputs)).unchanged == 5
+    open_sqlite(outputs).mirror(folder)
+    assert open_sqlite(outputs).mirror(folder).unchanged == 5
 
 
 def test_a_point_takes_little_of_a_sweep_s_time(outputs: Path) -> None:
@@ -447,7 +447,7 @@ def test_a_point_takes_little_of_a_sweep_s_time(outputs: Path) -> None:
     folder = make_sweep(outputs, [make_point(job, size=job + 1) for job in range(40)])
     tracker = open_sqlite(outputs)
     start = time.process_time()
-    mirror(folder, tracker)
+    tracker.mirror(folder)
     assert (time.process_time() - start) / 40 < 0.1
 
 
@@ -497,7 +497,7 @@ def test_an_inherited_run_id_is_ignored(outputs: Path, monkeypatch: pytest.Monke
     tracker.runs.client.set_terminated(old.info.run_id)
     before = tracker.runs.client.get_run(old.info.run_id).to_dictionary()
     monkeypatch.setenv("MLFLOW_RUN_ID", old.info.run_id)
-    mirror(make_sweep(outputs, [make_point(0)]), open_sqlite(outputs))
+    open_sqlite(outputs).mirror(make_sweep(outputs, [make_point(0)]))
     assert tracker.runs.client.get_run(old.info.run_id).to_dictionary() == before
     assert len(runs_of(tracker, "point")) == 1
 
@@ -562,7 +562,7 @@ def test_a_deleted_experiment_is_named_with_both_ways_out(outputs: Path) -> None
 
 
 def test_a_store_that_was_moved_is_named(outputs: Path) -> None:
-    mirror(make_sweep(outputs, [make_point(0)]), open_sqlite(outputs))
+    open_sqlite(outputs).mirror(make_sweep(outputs, [make_point(0)]))
     moved = outputs.rename(outputs.with_name("elsewhere"))
     assert f"belong in {outputs}/artifacts" in str(refusal("sqlite", None, moved))
     assert not outputs.exists()
@@ -669,7 +669,7 @@ def set_revision(database: Path, revision: str) -> None:
 
 
 def test_an_older_schema_is_not_migrated_unasked(outputs: Path) -> None:
-    set_revision(outputs / "mlflow.db", _known_revisions()[1][1])
+    set_revision(outputs / "mlflow.db", _revisions_of_mlflow()[1][1])
     before = (outputs / "mlflow.db").read_bytes()
     error = refusal("sqlite", None, outputs)
     assert not isinstance(error, BadInputError), "measuring goes on"
@@ -859,9 +859,9 @@ def test_a_sweep_is_mirrored_to_a_real_server(server: str, tmp_path: Path) -> No
     folder = make_sweep(tmp_path / "outputs", [make_point(0, overrides=["x=" + "y" * 9000]), make_point(1)])
     tracker = open_store("server", server, "roofexp", tmp_path / "outputs")
     assert tracker.ui_command == server
-    assert mirror(folder, tracker).new == 2
+    assert tracker.mirror(folder).new == 2
     again = open_store("server", server, "roofexp", tmp_path / "outputs")
-    assert mirror(folder, again).unchanged == 2
+    assert again.mirror(folder).unchanged == 2
     (parent,), (child, _) = runs_of(tracker, "sweep"), runs_of(tracker, "point")
     assert (parent.info.status, child.info.status) == ("FINISHED", "FINISHED")
     assert child.data.metrics["perf/flops_per_s"] == 1e9

@@ -26,6 +26,13 @@ from roofexp.records.machine import Machine, RoofSet
 
 LIBRARIES = ("hydra-core", "omegaconf", "numpy", "numba", "mlflow", "pandas", "cupy-cuda12x", "cupy-cuda13x", "torch")
 
+SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json")
+
+POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
+    *("point.json", "samples.csv", "clocks.csv", "counters.csv", "error.txt"),
+    *(".hydra/config.yaml", ".hydra/overrides.yaml"),
+)
+
 STOP_MARK = ".stopped"  # fail_fast: no further point of this sweep is measured
 
 JUDGED_WITH = "placing"  # in sweep.yaml: thresholds other than those of the configurations, if judged anew

@@ -15,7 +15,7 @@ from roofexp.records.archive import stored_config
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point
 from roofexp.records.points_table import read_points_table
-from roofexp.records.sweep_folder import read_roofs, read_sweep
+from roofexp.records.sweep_folder import POINT_FILES, SWEEP_FILES, read_roofs, read_sweep
 
 Source = Literal["records", "packed", "table"]
 
@@ -113,19 +113,6 @@ def _attempt(read: Any, otherwise: Any, problems: list[str]) -> Any:
         return otherwise
 
 
-POINT_FILES = (
-    "point.json",
-    "samples.csv",
-    "clocks.csv",
-    "counters.csv",
-    "error.txt",
-    ".hydra/config.yaml",
-    ".hydra/overrides.yaml",
-)
-
-SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json")
-
-
 class Link(NamedTuple):
     text: str  # the path from the sweep's folder: still says where to look on paper
     href: str
@@ -160,8 +147,8 @@ class Links:
 
     def of_sweep(self) -> list[Link]:
         """Everything else that lies in the folder itself, so that nothing which was made goes unseen."""
-        known = [*SWEEP_FILES, *archive.PACKED_FILES]
+        first = [*SWEEP_FILES, *archive.PACKED_FILES]
         others = [
             file.name for file in sorted(self.folder.iterdir()) if file.is_file() and not file.name.startswith(".")
         ]
-        return self.named(*dict.fromkeys([*known, *(name for name in others if not name.endswith(".html"))]))
+        return self.named(*dict.fromkeys([*first, *(name for name in others if not name.endswith(".html"))]))

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.records.point import Point
-from roofexp.tracking.client import POINTS, SWEEPS, RunStore, StoredRun, one_line, open_runs, page
+from roofexp.text.console import one_line
+from roofexp.tracking.client import POINTS, SWEEPS, RunStore, StoredRun, open_runs, page
 from roofexp.tracking.point_run import point_content, record_hash
 from roofexp.tracking.store import TrackingInputError, resolve_store, shown
 from roofexp.tracking.sweep_run import (
@@ -114,21 +115,21 @@ class Tracker:
     def mirror(
         self, folder: Path, status: str | None = None, on_point: Callable[[int, int], None] | None = None
     ) -> Mirrored:
-        """Makes the runs of a sweep agree with its files. ``on_point`` is told how many of how many are done.
+        """Makes the runs of a sweep agree with its files. ``on_point`` gets how many of how many are done.
 
         Raises BadInputError for a folder without a sweep.
         """
-        found = read_sweep(folder)
-        self._open_parent(found.sweep)
-        self._machines = found.machines
+        sweep = read_sweep(folder)
+        self._open_parent(sweep.sweep)
+        self._machines = sweep.machines
         done = Mirrored()
-        for number, (point, path) in enumerate(found.points.values(), 1):
-            outcome = self._put_point(point, path, found.machine_of(point))
+        for number, (point, path) in enumerate(sweep.points.values(), 1):
+            outcome = self._put_point(point, path, sweep.machine_of(point))
             setattr(done, outcome, getattr(done, outcome) + 1)
             if on_point:
-                on_point(number, len(found.points))
-        self._end_abandoned(found)
-        self._close_parent(found, status or sweep_status(found))
+                on_point(number, len(sweep.points))
+        self._end_abandoned(sweep)
+        self._close_parent(sweep, status or sweep_status(sweep))
         return done
 
     def close_leftovers(self) -> None:
@@ -177,30 +178,30 @@ class Tracker:
 
     def _put_point(self, point: Point, folder: Path, machine: str | None) -> Outcome:
         assert self._parent, "start_sweep comes first"
-        known = self._children.get(str(point.job))
+        child = self._children.get(str(point.job))
         now = record_hash(point, machine)
-        if known and known.record_hash == now and known.complete:
+        if child and child.record_hash == now and child.complete:
             return "unchanged"
-        if known:
-            self._delete(known.run_id)
+        if child:
+            self._delete(child.run_id)
         content = point_content(point, self._sweep, machine)
         run = self.runs.create(content, {"mlflow.parentRunId": self._parent})
         self._running.add(run.run_id)
         self.runs.upload(run, point_files(folder), content.long_values)
         self._end(run.run_id, content.status, content.end_ms)
         self._children[str(point.job)] = Child(run.run_id, now, content.status)
-        return "renewed" if known else "new"
+        return "renewed" if child else "new"
 
-    def _end_abandoned(self, found: SweepFolder) -> None:
+    def _end_abandoned(self, sweep: SweepFolder) -> None:
         """Runs of points that left no record: the process that opened them died."""
-        recorded = set(map(str, found.points))
+        recorded = set(map(str, sweep.points))
         for job, child in self._children.items():
             if child.status == "RUNNING" and job not in recorded:
                 self._end(child.run_id, "KILLED")
 
-    def _close_parent(self, found: SweepFolder, status: str) -> None:
+    def _close_parent(self, sweep: SweepFolder, status: str) -> None:
         assert self._parent
-        content = closing_content(found, status)
+        content = closing_content(sweep, status)
         run = self.runs.get(self._parent)
         tags = {key: text for key, text in content.tags.items() if run.tags.get(key) != text}
         content_hash = tags.pop("roofexp.content_hash", None)
@@ -211,7 +212,7 @@ class Tracker:
         params = {key: text for key, text in content.params.items() if key not in run.params}
         metrics = {key: value for key, value in content.metrics.items() if run.metrics.get(key) != value}
         self.runs.log(self._parent, params, metrics, tags, _now_ms() if run.metrics else content.end_ms)
-        self.runs.upload(run, sweep_files(found.folder), content.long_values)
+        self.runs.upload(run, sweep_files(sweep.folder), content.long_values)
         if content_hash:  # after all the rest: until then the run counts as not mirrored
             self.runs.log(self._parent, {}, {}, {"roofexp.content_hash": content_hash}, content.end_ms)
         self._end(self._parent, status, content.end_ms)
@@ -227,11 +228,6 @@ class Tracker:
 
 def _now_ms() -> int:
     return round(time.time() * 1000)
-
-
-def mirror(folder: Path, tracker: Tracker) -> Mirrored:
-    """Idempotent: see Tracker.mirror."""
-    return tracker.mirror(folder)
 
 
 class SafeTracker:

@@ -16,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from roofexp.records.files import write_atomically
-from roofexp.tracking.run import RunContent, cut
+from roofexp.text.console import one_line
+from roofexp.tracking.run import RunContent
 from roofexp.tracking.store import (
     StoreAddress,
     TrackingError,
@@ -93,20 +94,16 @@ class RunStore:
     def search(self, tags: Mapping[str, str]) -> list[StoredRun]:
         """All runs with these tags, the oldest first."""
         condition = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
-        found: list[StoredRun] = []
+        runs: list[StoredRun] = []
         token = None
         while True:
             page = self.client.search_runs(
-                [self.experiment_id],
-                condition,
-                max_results=RUNS_AT_ONCE,
-                order_by=["start_time ASC"],
-                page_token=token,
+                [self.experiment_id], condition, max_results=RUNS_AT_ONCE, order_by=["start_time ASC"], page_token=token
             )
-            found += map(_stored, page)
+            runs += map(_stored, page)
             token = page.token
             if not token:
-                return found
+                return runs
 
     def log(
         self,
@@ -114,11 +111,11 @@ class RunStore:
         params: Mapping[str, str],
         metrics: Mapping[str, float],
         tags: Mapping[str, str],
-        when_ms: int,
+        at_ms: int,
     ) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
-        values = [Metric(key, float(value), when_ms, 0) for key, value in metrics.items()]
+        values = [Metric(key, float(value), at_ms, 0) for key, value in metrics.items()]
         marks = [RunTag(key, text) for key, text in tags.items()]
         for part in _parts([Param(key, text) for key, text in params.items()], PARAMS_AT_ONCE):
             self.client.log_batch(run_id, metrics=values, params=part, tags=marks)
@@ -194,9 +191,8 @@ def _prepare_database(database: Path) -> None:
         with creation_lock(database):
             if check_database(database) is None:
                 _create_database(database)
-    found = check_database(database)
-    version, known = _known_revisions()
-    check_revision(database, found or "", known, version)
+    version, revisions = _revisions_of_mlflow()
+    check_revision(database, check_database(database) or "", revisions, version)
 
 
 def _create_database(database: Path) -> None:
@@ -213,7 +209,7 @@ def _create_database(database: Path) -> None:
             raise TrackingError(f"{database}: cannot be created ({error.strerror})") from error
 
 
-def _known_revisions() -> tuple[str, list[str]]:
+def _revisions_of_mlflow() -> tuple[str, list[str]]:
     """The version of the installed MLflow and its schema revisions, the newest first."""
     mlflow = import_mlflow()
     from alembic.script import ScriptDirectory
@@ -225,26 +221,26 @@ def _known_revisions() -> tuple[str, list[str]]:
 def _experiment_id(client: Any, address: StoreAddress, name: str) -> str:
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         place = address.artifacts.as_uri() if address.artifacts else None
         try:
             return str(client.create_experiment(name, artifact_location=place, tags=experiment_tags()))
         except MlflowException:  # another process was faster
-            found = client.get_experiment_by_name(name)
-            if found is None:
+            experiment = client.get_experiment_by_name(name)
+            if experiment is None:
                 raise
-    if found.lifecycle_stage == "deleted":
+    if experiment.lifecycle_stage == "deleted":
         store = shown(address.uri)
         raise TrackingInputError(
             f"tracking.experiment={name}: this experiment was deleted in {store}; use another name, or restore it: "
-            f"MLFLOW_TRACKING_URI={store} mlflow experiments restore --experiment-id {found.experiment_id}"
+            f"MLFLOW_TRACKING_URI={store} mlflow experiments restore --experiment-id {experiment.experiment_id}"
         )
-    _check_artifacts(found.artifact_location, address, name)
+    _check_artifacts(experiment.artifact_location, address, name)
     for key, text in experiment_tags().items():
-        if found.tags.get(key) != text and (key not in KIND or key not in found.tags):
-            client.set_experiment_tag(found.experiment_id, key, text)
-    return str(found.experiment_id)
+        if experiment.tags.get(key) != text and (key not in KIND or key not in experiment.tags):
+            client.set_experiment_tag(experiment.experiment_id, key, text)
+    return str(experiment.experiment_id)
 
 
 def _check_artifacts(location: str, address: StoreAddress, name: str) -> None:
@@ -256,11 +252,6 @@ def _check_artifacts(location: str, address: StoreAddress, name: str) -> None:
             f"tracking.experiment={name}: {address.database} was moved: the files of this experiment belong in "
             f"{folder}, which is gone; use another name, or move the folder back"
         )
-
-
-def one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return cut(f"{type(error).__name__}: {lines[0]}", 300) if lines else type(error).__name__
 
 
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # runs first, instead of language model traces

@@ -33,11 +33,10 @@ def point_values(point: Point) -> dict[str, float | None]:
 def _timed_values(point: Point) -> dict[str, float | None]:
     timing, clock = point.timing, point.clock
     level = point.traffic.level if point.traffic else "dram"
-    flops = point.work.flops if point.work else None
     moved_per_s = per_second(point.traffic.bytes if point.traffic else None, point)
     intensity = _intensity(point)
     return {
-        "perf/flops_per_s": per_second(flops or None, point),
+        "perf/flops_per_s": point.flops_per_s,
         f"mem/{level}_bytes_per_s": moved_per_s,
         f"ai/{level}_flop_per_byte": intensity,
         "mem/bytes_per_s": moved_per_s,  # at whichever level: all points have these two, so that they can be compared
@@ -98,11 +97,6 @@ def _placed_values(point: Point) -> dict[str, float | None]:
 def per_second(amount: float | None, point: Point) -> float | None:
     """An amount of one launch as a rate at the event time; None where either is not known."""
     return amount / point.timing.median_s if amount is not None and point.timing and point.timing.median_s else None
-
-
-def flops_per_s(point: Point) -> float | None:
-    """None for a kernel without FLOPs, as for one without a time."""
-    return per_second((point.work.flops if point.work else None) or None, point)
 
 
 def _intensity(point: Point) -> float | None:
@@ -190,7 +184,7 @@ def point_name(point: Point) -> str:
     asked = point.clock.asked if point.clock else None
     parts += [(asked or point.clock_mode).replace(" ", "-")] if point.clock_mode != "observe" else []
     swept = (re.match(r"\+{0,2}kernel\.(?:params|scalars)\.(\w+)=(.+)", text) for text in point.overrides)
-    return "-".join(parts + [f"{found[1]}{found[2]}" for found in swept if found])
+    return "-".join(parts + [f"{match[1]}{match[2]}" for match in swept if match])
 
 
 def _point_params(point: Point, machine: str | None) -> dict[str, Any]:
@@ -253,8 +247,6 @@ def sentence(point: Point, machine: str | None) -> str:
 
 
 def _rate(point: Point) -> str:
-    flops = per_second(point.work.flops if point.work else None, point)
-    moved = per_second(point.traffic.bytes if point.traffic else None, point)
-    if flops:
-        return engineering(flops, "FLOP/s")
-    return engineering(moved, "B/s") if moved else "an unknown rate"
+    if point.flops_per_s:
+        return engineering(point.flops_per_s, "FLOP/s")
+    return engineering(point.bytes_per_s, "B/s") if point.bytes_per_s else "an unknown rate"

@@ -69,9 +69,9 @@ def resolve_store(store: str, uri: str | None, outputs: Path) -> StoreAddress:
                 "tracking=server: no server is named; set MLFLOW_TRACKING_URI or tracking.uri=http://host:5000"
             )
         return _database_address(outputs.absolute() / "mlflow.db", default=True)
-    found = re.fullmatch(r"sqlite:///([^?]+)(\?.*)?", named)
-    if found:
-        return _database_address(Path(found[1]).absolute(), default=False)
+    sqlite = re.fullmatch(r"sqlite:///([^?]+)(\?.*)?", named)
+    if sqlite:
+        return _database_address(Path(sqlite[1]).absolute(), default=False)
     if re.match(r"(https?:|databricks\b|(postgres|postgresql|mysql|mssql)[+:])", named):
         served = named.startswith(("http", "databricks"))
         return StoreAddress(uri=named, artifacts=None if served else outputs.absolute() / "artifacts")
@@ -171,17 +171,17 @@ def _database_error(database: Path, error: sqlite3.Error) -> TrackingError:
     return TrackingError(f"{database}: damaged ({text}); {OTHER_STORE}")
 
 
-def check_revision(database: Path, found: str, known: list[str], version: str) -> None:
-    """``known`` are the revisions of the installed MLflow, the newest first. Raises TrackingError unless it is that."""
-    if found == known[0]:
+def check_revision(database: Path, revision: str, revisions: list[str], version: str) -> None:
+    """``revisions`` are those of the installed MLflow, the newest first. Raises TrackingError unless it is that."""
+    if revision == revisions[0]:
         return
-    if found in known:
+    if revision in revisions:
         raise TrackingError(
             f"{database}: made by an older MLflow than {version}; copy it, then run: mlflow db upgrade "
             f"sqlite:///{database}"
         )
     raise TrackingError(
-        f"{database}: made by a newer MLflow than {version} (schema {found or 'unknown'}); install a newer mlflow, "
+        f"{database}: made by a newer MLflow than {version} (schema {revision or 'unknown'}); install a newer mlflow, "
         f"or {OTHER_STORE}"
     )
 

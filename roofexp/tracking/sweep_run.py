@@ -16,32 +16,24 @@ from roofexp.config.plain import NOT_MEASURED
 from roofexp.errors import BadInputError
 from roofexp.records.archive import PACKED_FILES, is_packed, read_sweep_points
 from roofexp.records.point import Bound, Point, read_point
+from roofexp.records.sweep_folder import POINT_FILES, SWEEP_FILES
 from roofexp.records.sweep_folder import read_sweep as read_description
+from roofexp.text.console import one_line
 from roofexp.text.numbers import engineering
-from roofexp.tracking.client import import_mlflow, one_line
-from roofexp.tracking.point_run import end_of, flops_per_s, per_second, record_hash
+from roofexp.tracking.client import RunStore, import_mlflow
+from roofexp.tracking.point_run import end_of, per_second, record_hash
 from roofexp.tracking.run import RunContent, build_content, hash_of, milliseconds, sweep_tags
 from roofexp.tracking.store import StoreAddress, TrackingError, check_address, resolve_store, shown
 
 PAGES = ("report.html", "gate.xml", "gate.md", "gate.yaml")
 
-SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json", *PAGES, *PACKED_FILES)
+KEPT_FILES = (*SWEEP_FILES, *PAGES, *PACKED_FILES)
 
 FIGURES = ("*.png", "*.svg", "*.csv")
 
-POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
-    "point.json",
-    "samples.csv",
-    "clocks.csv",
-    "counters.csv",
-    "error.txt",
-    ".hydra/config.yaml",
-    ".hydra/overrides.yaml",
-)
-
 
 class SweepFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in a sweep's folder. ``points`` maps a job's number to its record and folder, in that order."""
+    """What lies in a sweep's folder. ``points`` maps a job's number to its record and folder, in that order."""
 
     folder: Path
     sweep: dict[str, Any]
@@ -80,13 +72,13 @@ def _read_points(folder: Path) -> dict[int, tuple[Point, Path]]:
     have no folder of their own; its packed files are kept on the parent run."""
     if is_packed(folder):
         return {point.job: (point, folder / str(point.job)) for point in read_sweep_points(folder)}
-    found: list[tuple[Point, Path]] = []
+    records: list[tuple[Point, Path]] = []
     for file in folder.glob("*/point.json"):
         try:
-            found.append((read_point(file), file.parent))
+            records.append((read_point(file), file.parent))
         except (ValueError, OSError):
             continue
-    newest = {point.job: (point, path) for point, path in sorted(found, key=lambda pair: pair[0].created)}
+    newest = {point.job: (point, path) for point, path in sorted(records, key=lambda pair: pair[0].created)}
     return dict(sorted(newest.items()))
 
 
@@ -113,7 +105,7 @@ def _machines_in(value: Any) -> Iterator[tuple[str, str]]:
 
 def sweep_files(folder: Path) -> list[tuple[Path, str]]:
     """The files kept on the parent run, each with its folder there ("" is the top)."""
-    files = [(folder / name, "") for name in SWEEP_FILES]
+    files = [(folder / name, "") for name in KEPT_FILES]
     files += [(file, "figures") for kind in FIGURES for file in sorted((folder / "figures").glob(kind))]
     return [(file, place) for file, place in files if file.is_file()]
 
@@ -137,21 +129,21 @@ def _asked(sweep: Mapping[str, Any]) -> dict[str, str]:
     return {pair[0].lstrip("+~"): pair[1] for pair in pairs if len(pair) == 2}
 
 
-def sweep_status(found: SweepFolder) -> str:
+def sweep_status(contents: SweepFolder) -> str:
     """As stated in sweep.yaml; else KILLED for a sweep that never ended, FAILED as its exit code would be."""
-    stated = str(found.sweep.get("status") or "").upper()
+    stated = str(contents.sweep.get("status") or "").upper()
     if stated in ("FINISHED", "FAILED", "KILLED"):
         return stated
-    if found.sweep.get("started") and not found.sweep.get("finished"):
+    if contents.sweep.get("started") and not contents.sweep.get("finished"):
         return "KILLED"
-    return "FAILED" if any(point.status == "failed" for point in found.records) else "FINISHED"
+    return "FAILED" if any(point.status == "failed" for point in contents.records) else "FINISHED"
 
 
-def content_hash(found: SweepFolder, status: str) -> str:
+def content_hash(contents: SweepFolder, status: str) -> str:
     """Changes with anything that the parent run shows."""
-    parts = [status.encode(), json.dumps(found.sweep, sort_keys=True, default=str).encode()]
-    parts += [record_hash(point, found.machine_of(point)).encode() for point in found.records]
-    for file, place in sweep_files(found.folder):
+    parts = [status.encode(), json.dumps(contents.sweep, sort_keys=True, default=str).encode()]
+    parts += [record_hash(point, contents.machine_of(point)).encode() for point in contents.records]
+    for file, place in sweep_files(contents.folder):
         parts += [f"{place}/{file.name}".encode(), file.read_bytes()]
     return hash_of(*parts)
 
@@ -162,18 +154,18 @@ def opening_content(sweep: Mapping[str, Any]) -> RunContent:
     return _sweep_content(sweep, "FINISHED", (start_ms, start_ms), {}, {})
 
 
-def closing_content(found: SweepFolder, status: str) -> RunContent:
+def closing_content(contents: SweepFolder, status: str) -> RunContent:
     """The parent run of a sweep that has ended, from its files alone."""
-    starts = [milliseconds(point.created) for point in found.records]
-    ends = [end_of(point) for point in found.records]
-    start_ms = milliseconds(str(found.sweep.get("started")), min(starts, default=0))
-    end_ms = milliseconds(str(found.sweep.get("finished")), max([start_ms, *ends]))
+    starts = [milliseconds(point.created) for point in contents.records]
+    ends = [end_of(point) for point in contents.records]
+    start_ms = milliseconds(str(contents.sweep.get("started")), min(starts, default=0))
+    end_ms = milliseconds(str(contents.sweep.get("finished")), max([start_ms, *ends]))
     tags = {
-        "mlflow.note.content": summary_text(found),
-        "roofexp.verdicts": ", ".join(f"{count} {bound}" for bound, count in _bounds(found).items()) or None,
-        "roofexp.content_hash": content_hash(found, status),
+        "mlflow.note.content": summary_text(contents),
+        "roofexp.verdicts": ", ".join(f"{count} {bound}" for bound, count in _bounds(contents).items()) or None,
+        "roofexp.content_hash": content_hash(contents, status),
     }
-    return _sweep_content(found.sweep, status, (start_ms, end_ms), summary_metrics(found.records), tags)
+    return _sweep_content(contents.sweep, status, (start_ms, end_ms), summary_metrics(contents.records), tags)
 
 
 def _sweep_content(
@@ -203,7 +195,7 @@ def summary_metrics(points: list[Point]) -> dict[str, float | None]:
     """How the points ended, where they landed, and the best that was reached (SI)."""
     bounds = [point.placement.bound for point in points if point.placement]
     measured = [point for point in points if point.status == "ok"]
-    rates = [rate for rate in map(flops_per_s, measured) if rate is not None]
+    rates = [point.flops_per_s for point in measured if point.flops_per_s is not None]
     moved = [per_second(point.traffic.bytes, point) or 0.0 for point in measured if point.traffic]
     fractions = [p.placement.fraction for p in points if p.placement and p.placement.fraction is not None]
     return {
@@ -218,23 +210,22 @@ def summary_metrics(points: list[Point]) -> dict[str, float | None]:
     }
 
 
-def _bounds(found: SweepFolder) -> dict[str, int]:
+def _bounds(contents: SweepFolder) -> dict[str, int]:
     """How many points landed where, in the order of first landing."""
-    bounds = [point.placement.bound for point in found.records if point.placement]
+    bounds = [point.placement.bound for point in contents.records if point.placement]
     return {bound: bounds.count(bound) for bound in dict.fromkeys(bounds)}
 
 
-def summary_text(found: SweepFolder) -> str:
+def summary_text(contents: SweepFolder) -> str:
     """The parent run's description (Markdown): where the points landed, the fastest one, and what went wrong."""
-    points = found.records
-    machines = list(dict.fromkeys(found.machines.get(p.machine_id or "", "") for p in points if p.machine_id))
+    points = contents.records
+    machines = list(dict.fromkeys(contents.machines.get(p.machine_id or "", "") for p in points if p.machine_id))
     where = f" on {', '.join(filter(None, machines))}" if any(machines) else ""
-    counts = ", ".join(f"{count} {bound}" for bound, count in _bounds(found).items())
+    counts = ", ".join(f"{count} {bound}" for bound, count in _bounds(contents).items())
     lines = [f"{len(points)} point{'s' if len(points) != 1 else ''}{where}" + (f": {counts}" if counts else "") + "."]
-    fastest = max(points, key=lambda point: flops_per_s(point) or 0.0, default=None)
-    rate = flops_per_s(fastest) if fastest else None
-    if fastest and rate:
-        lines.append(f"\nFastest: {fastest.label} at {engineering(rate, 'FLOP/s')}.\n")
+    fastest = max(points, key=lambda point: point.flops_per_s or 0.0, default=None)
+    if fastest and fastest.flops_per_s:
+        lines.append(f"\nFastest: {fastest.label} at {engineering(fastest.flops_per_s, 'FLOP/s')}.\n")
     wrong = [point for point in points if point.status != "ok"]
     lines += [f"- {point.label} {point.status}: {point.reason or 'no reason is recorded'}" for point in wrong[:20]]
     lines += [f"- and {len(wrong) - 20} more"] if len(wrong) > 20 else []
@@ -259,7 +250,7 @@ def fetched_sweep(run_id: str, uri: str | None, outputs: Path) -> Iterator[Path]
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="roofexp") as place:
-        _download(client, parent, run.info.experiment_id, Path(place))
+        _download(RunStore(client, address, "", run.info.experiment_id), parent, Path(place))
         yield Path(place)
 
 
@@ -278,39 +269,29 @@ def _find(run_id: str, address: StoreAddress) -> tuple[Any, Any]:
 
 def _folder_of(sweep_id: str, outputs: Path) -> Path | None:
     """The sweep that the run mirrors, below ``outputs``."""
-    from roofexp.records.sweep_folder import read_sweep
-
     for file in outputs.glob("*/*/sweep.yaml"):
         try:
-            if str(read_sweep(file.parent).get("sweep_id")) == sweep_id:
+            if str(read_description(file.parent).get("sweep_id")) == sweep_id:
                 return file.parent
         except ValueError:
             continue
     return None
 
 
-def _download(client: Any, parent: str, experiment: str, place: Path) -> None:
+def _download(runs: RunStore, parent: str, place: Path) -> None:
     """The files of the sweep, and those of each point in a folder of its job's number."""
-    children = []
-    token = None
-    while True:
-        page = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent}'", page_token=token)
-        children += list(page)
-        token = page.token
-        if not token:
-            break
     try:
-        _files(client, parent, place, ("sweep.yaml", "roofs.json"))
-        for child in children:
-            own = place / child.data.tags.get("roofexp.job", child.info.run_id)
+        _files(runs.client, parent, place, ("sweep.yaml", "roofs.json"))
+        for child in runs.search({"mlflow.parentRunId": parent}):
+            own = place / child.tags.get("roofexp.job", child.run_id)
             own.mkdir(exist_ok=True)
-            _files(client, child.info.run_id, own, ("point.json", "samples.csv"))
+            _files(runs.client, child.run_id, own, ("point.json", "samples.csv"))
     except Exception as error:  # whatever an artifact store raises
         raise BadInputError(f"run {parent}: its files cannot be fetched ({one_line(error)})") from error
 
 
-def _files(client: Any, run_id: str, place: Path, wanted: tuple[str, ...]) -> None:
-    kept = {found.path for found in client.list_artifacts(run_id)}
-    for name in wanted:
+def _files(client: Any, run_id: str, place: Path, names: tuple[str, ...]) -> None:
+    kept = {artifact.path for artifact in client.list_artifacts(run_id)}
+    for name in names:
         if name in kept:
             client.download_artifacts(run_id, name, str(place))
