@@ -23,10 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from roofexp.report import write_page
     from roofexp.report.contents import read_contents
-    from roofexp.report.figures import wanted
+    from roofexp.report.figures import lacks_figures
 
     contents = read_contents(options.folder)
-    if options.redraw or wanted(contents):
+    if options.redraw or lacks_figures(contents):
         _redraw(contents)
     print(f"report   {relative(write_page(contents, options.output))}")
     return EXIT_OK

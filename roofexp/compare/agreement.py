@@ -1,7 +1,7 @@
-"""Whether a sweep that was measured again says the same: pure functions from two records of a point to a verdict.
+"""Whether a sweep that was measured again gives the same results, point by point, and how that is printed.
 
-What is compared is the fraction of the roof, which another machine can share; times are compared where there is no
-fraction, and on the same machine only.
+Fractions of the roof are compared, which another machine can share; times are compared where there is no fraction, and
+on the same machine only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pair of points with its tests: of the time, and of the cycles where the compute units bind."""
+"""A pair of points with its tests of time and cycles, its verdict and the words that explain it."""
 
 from __future__ import annotations
 

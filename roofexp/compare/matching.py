@@ -1,4 +1,4 @@
-"""One of the two sweeps that are compared: its points with what is known of their times."""
+"""The two sides of a comparison, and which of their points measured the same thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The gate: rules that the points of a sweep must keep, for CI. Importing this imports nothing heavy."""
+"""The gate for CI: judges the points of a sweep by rules and writes JUnit XML and Markdown.
+
+Importing this imports nothing heavy.
+"""
 
 from __future__ import annotations
 

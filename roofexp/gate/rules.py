@@ -1,4 +1,7 @@
-"""What a rule may ask of a point: names, what they mean, and their values. None is unknown."""
+"""The rules of a gate: reading them from YAML, and the properties of a point that they may ask for.
+
+A property that is None is unknown.
+"""
 
 from __future__ import annotations
 

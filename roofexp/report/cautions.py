@@ -44,7 +44,7 @@ class Caution(NamedTuple):
 
 def cautions(contents: Contents) -> list[Caution]:
     """All of them, grouped by kind, the worst level first."""
-    found = [
+    every = [
         *_outcomes(contents.points),
         *_sweep(contents),
         *_gate(contents),
@@ -57,7 +57,7 @@ def cautions(contents: Contents) -> list[Caution]:
         *(caution for roofs in contents.roofs for caution in _roofs(roofs, contents)),
         *_source(contents),
     ]
-    return sorted(found, key=lambda caution: LEVELS.index(caution.level))
+    return sorted(every, key=lambda caution: LEVELS.index(caution.level))
 
 
 def _outcomes(points: list[Point]) -> Iterator[Caution]:
@@ -78,12 +78,16 @@ def _sweep(contents: Contents) -> Iterator[Caution]:
     if contents.problems:
         yield Caution("wrong", "files that could not be read", [Entry(problem, []) for problem in contents.problems])
     if str(sweep.get("status", "")).upper() == "KILLED" or (sweep.get("started") and not sweep.get("finished")):
-        yield _of_sweep("caution", "sweep not finished", "it was stopped; what was measured until then is shown")
+        yield _of_sweep(
+            "caution",
+            "sweep not finished",
+            "the sweep was stopped; the page shows the points measured until then; continue it with resume=",
+        )
     if sweep.get("git_dirty"):
         states = ", ".join(commit_names(sweep))
         yield _of_sweep("caution", "uncommitted changes", f"commit them and measure again: {states}")
     elif not sweep.get("git_commit"):
-        yield _of_sweep("note", "git commit unknown", "which version of the code measured this is not recorded")
+        yield _of_sweep("note", "git commit unknown", "the sweep does not record which version of the code measured it")
     if len(sweep.get("commits") or []) > 1:
         states = ", ".join(commit_names(sweep))
         yield _of_sweep("note", "several commits", f"the sweep was resumed with other code: {states}")
@@ -103,13 +107,13 @@ def _gate(contents: Contents) -> Iterator[Caution]:
 
 def _unexpected(points: list[Point]) -> Iterator[Caution]:
     """Planted faults and their healthy twins that got another verdict than theirs."""
-    found = [
+    messages = [
         (f"{point.expect} expected, {point.diagnosis.verdict.name} found", point)
         for point in points
         if point.diagnosis and point.as_expected is False
     ]
-    if found:
-        yield Caution("caution", "not the verdict expected", by_message(found))
+    if messages:
+        yield Caution("caution", "not the verdict expected", by_message(messages))
 
 
 def _flags(points: list[Point]) -> Iterator[Caution]:
@@ -130,7 +134,9 @@ def _counters(points: list[Point]) -> Iterator[Caution]:
 def _traffic(points: list[Point]) -> Iterator[Caution]:
     modelled = [point for point in points if point.traffic and point.traffic.source == "modelled"]
     if modelled:
-        message = "bytes come from each kernel's formula and were not counted: intensities are upper bounds"
+        message = (
+            "the bytes come from the formula of the kernel and were not counted, so the intensity is an upper bound"
+        )
         yield Caution("note", "traffic modelled", [Entry(message, modelled)], "modelled")
 
 
@@ -145,7 +151,7 @@ def _unplaced(contents: Contents) -> Iterator[Caution]:
     """Points without a verdict that no flag explains."""
     unplaced = [p for p in contents.points if p.timing and p.placement is None and not p.flags]
     if unplaced:
-        why = "no roofs belong to this sweep" if not contents.roofs else "it was measured without roofs"
+        why = "no roofs belong to this sweep" if not contents.roofs else "the points were measured without roofs"
         yield Caution(
             "caution", "not placed", [Entry(f"{why}, so there is no fraction and no verdict", unplaced)], "not placed"
         )
@@ -155,7 +161,9 @@ def _roofs(roofs: RoofSet, contents: Contents) -> Iterator[Caution]:
     where = f" ({roofs.machine.name}, {roofs.clock_mode})" if len(contents.roofs) > 1 else ""
     if roofs.disturbed:
         yield _of_sweep(
-            "caution", f"roofs disturbed{where}", "other programs ran while they were measured: roofs may be too low"
+            "caution",
+            f"roofs disturbed{where}",
+            "other programs ran meanwhile, so roofs may be too low; measure again with roofs=measure",
         )
     incomplete = [f"{roof.name}: {roof.incomplete}" for roof in roofs.roofs if roof.incomplete]
     if incomplete:
@@ -183,7 +191,9 @@ def _roofs(roofs: RoofSet, contents: Contents) -> Iterator[Caution]:
     days = _days_between(roofs.measured, str(contents.sweep.get("started") or ""))
     if days is not None and days > OLD_DAYS:
         yield _of_sweep(
-            "note", f"roofs are old{where}", f"measured on {roofs.measured[:10]}, {days} days before the points"
+            "note",
+            f"roofs are old{where}",
+            f"measured on {roofs.measured[:10]}, {days} days before the points; measure again with roofs=measure",
         )
 
 
@@ -192,16 +202,17 @@ def _source(contents: Contents) -> Iterator[Caution]:
         yield _of_sweep(
             "note",
             "records not at hand",
-            "this page was made from points.csv: shapes, checks, messages of flags and raw samples are not in it",
+            "the page was made from points.csv, which has no shapes, checks, messages of flags and raw samples",
         )
 
 
 def by_message(messages: Iterable[tuple[str, Point]]) -> list[Entry]:
-    """Each message once, with all points that it was said of; said of most first."""
-    found: dict[str, list[Point]] = {}
+    """Each message once, with all its points; the message of most points first."""
+    points_by_message: dict[str, list[Point]] = {}
     for message, point in messages:
-        found.setdefault(message, []).append(point)
-    return [Entry(message, points) for message, points in sorted(found.items(), key=lambda entry: -len(entry[1]))]
+        points_by_message.setdefault(message, []).append(point)
+    entries = [Entry(message, points) for message, points in points_by_message.items()]
+    return sorted(entries, key=lambda entry: -len(entry.points))
 
 
 def _of_sweep(level: Level, title: str, message: str) -> Caution:

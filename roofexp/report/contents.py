@@ -1,4 +1,4 @@
-"""What the page is made of, read from a sweep's folder: as measured, packed for publication, or a table alone."""
+"""What a sweep's folder holds for the page, and the links from the page to its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An SVG made fit to stand in a page beside others: its ids its own, its styles confined, its coordinates short."""
+"""The figures on the page: drawn again from the records where asked, each SVG made fit to stand beside others."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def inline_svg(svg: bytes, prefix: str, label: str, jobs: Mapping[str, int]) -> 
 
 def natural_width(svg: bytes) -> float | None:
     """In points, as its author drew it."""
-    found = re.search(rb'<svg[^>]*?\swidth="([\d.]+)pt"', svg)
-    return float(found[1]) if found else None
+    match = re.search(rb'<svg[^>]*?\swidth="([\d.]+)pt"', svg)
+    return float(match[1]) if match else None
 
 
 def headline(svg: bytes) -> str:
@@ -223,7 +223,7 @@ def redraw(contents: Contents) -> list[Path]:
     return draw_all(contents.folder, points_frame(contents), contents.roofs, _redraw_settings(contents), far_below)
 
 
-def wanted(contents: Contents) -> bool:
+def lacks_figures(contents: Contents) -> bool:
     """Whether the sweep has no figures and was not told to have none."""
     return not any((contents.folder / "figures").glob("*.*")) and bool(_group(contents, "figures").get("draw", True))
 
@@ -240,12 +240,10 @@ def points_frame(contents: Contents) -> Any:
 def _redraw_settings(contents: Contents) -> FiguresConfig:
     from omegaconf import OmegaConf
 
-    known = {
-        name: value for name, value in _group(contents, "figures").items() if name in FiguresConfig.__annotations__
-    }
-    found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), known, {"draw": True}))
-    assert isinstance(found, FiguresConfig)
-    return found
+    stored = {key: value for key, value in _group(contents, "figures").items() if key in FiguresConfig.__annotations__}
+    settings = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), stored, {"draw": True}))
+    assert isinstance(settings, FiguresConfig)
+    return settings
 
 
 def _group(contents: Contents, name: str) -> dict[str, Any]:

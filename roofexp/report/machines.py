@@ -1,10 +1,9 @@
-"""What it takes to do the sweep again: the command, the versions, the commit and the composed configuration."""
+"""The page's tables of roofs, clocks and machines, and what it takes to repeat the sweep."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ import yaml
 from roofexp.records.clock_readings import mean_power_w
 from roofexp.records.machine import Machine, Roof, RoofCheck, RoofSet
 from roofexp.records.point import Point
+from roofexp.records.samples import median
 from roofexp.records.sweep_folder import JUDGED_WITH, commit_names
 from roofexp.report.contents import Contents
 from roofexp.report.point_details import Detail, quantity
@@ -53,8 +53,8 @@ def repetition(contents: Contents) -> Repetition:
 
 def moment(stamp: str) -> str:
     """An ISO 8601 time in UTC as a person reads it; any other text as it is."""
-    day, found, clock = stamp.partition("T")
-    return f"{day} {clock[:8]} UTC" if found and clock.endswith("+00:00") else stamp
+    day, separator, clock = stamp.partition("T")
+    return f"{day} {clock[:8]} UTC" if separator and clock.endswith("+00:00") else stamp
 
 
 def command_of(sweep: dict[str, Any]) -> str:
@@ -69,8 +69,8 @@ def command_of(sweep: dict[str, Any]) -> str:
 def _varying(contents: Contents) -> list[tuple[str, list[str]]]:
     values: dict[str, dict[str, None]] = {}
     for point in contents.points:
-        for key, found, value in (override.partition("=") for override in point.overrides):
-            if found:
+        for key, separator, value in (override.partition("=") for override in point.overrides):
+            if separator:
                 values.setdefault(key.lstrip("+"), {})[value] = None
     return [(key, list(those)) for key, those in values.items() if len(those) > 1]
 
@@ -272,9 +272,9 @@ def _clocks(machine: str, mode: str, asked: str, points: list[Point]) -> Clocks:
 def _apart(points: list[Point]) -> str:
     """How far NVML's clock was from the one held, at most either way: the median point and the farthest."""
     shares = [
-        said / point.clock.compute_hz - 1
+        nvml_hz / point.clock.compute_hz - 1
         for point in points
-        if point.clock and point.clock.compute_hz and (said := point.clock.readings.nvml_sm_hz)
+        if point.clock and point.clock.compute_hz and (nvml_hz := point.clock.readings.nvml_sm_hz)
     ]
     if not shares:
         return ""
@@ -303,5 +303,5 @@ def _readings(points: list[Point], name: str) -> list[float]:
 
 
 def _range(values: Iterable[float], unit: str) -> str:
-    known = list(values)
-    return span(min(known), max(known), unit) if known else ""
+    readings = list(values)
+    return span(min(readings), max(readings), unit) if readings else ""

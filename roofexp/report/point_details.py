@@ -20,7 +20,7 @@ class DetailGroup(NamedTuple):
 
 
 def details(point: Point) -> list[DetailGroup]:
-    """Groups without a fact are left out: what is not shown is not known."""
+    """Groups that hold nothing are left out: what is not shown is unknown."""
     found = [
         DetailGroup("Point", list(_point(point))),
         DetailGroup("Time", list(_time(point))),
@@ -115,7 +115,7 @@ def _placement(point: Point) -> Iterator[Detail]:
     if point.diagnosis:
         yield "under the roofs alone", place.cause
         if point.expect:
-            yield "verdict expected", f"{point.expect}, found {point.diagnosis.verdict.name}"
+            yield "verdict expected", f"{point.expect}; it is {point.diagnosis.verdict.name}"
 
 
 def _clock(point: Point) -> Iterator[Detail]:
@@ -161,7 +161,7 @@ def quantity(name: str, value: object) -> Detail:
     if isinstance(value, bool):
         return label, "yes" if value else "no"
     if isinstance(value, dict):
-        return label, ", ".join(f"{key} {found}" for key, found in value.items())
+        return label, ", ".join(f"{key} {entry}" for key, entry in value.items())
     if not isinstance(value, (int, float)):
         return label, ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     if name.endswith("_share"):

@@ -1,6 +1,8 @@
-"""The verdict table: a row for every point, nothing left out."""
+"""The verdict table: a row for every point, and the summary of each kernel and precision."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import msgspec
 
@@ -121,42 +123,31 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[PointRow]
 
     @property
-    def fractions(self) -> list[float]:
-        return sorted(row.fraction for row in self.rows if row.fraction is not None)
-
-    @property
     def outcomes(self) -> list[tuple[str, str, int]]:
         """Bound (or status), its kind, and how many points."""
-        found: dict[tuple[str, str], int] = {}
-        for row in self.rows:
-            key = (row.bound or "not placed", row.kind)
-            found[key] = found.get(key, 0) + 1
-        return [(bound, kind, number) for (bound, kind), number in sorted(found.items(), key=lambda entry: -entry[1])]
+        numbers = Counter((row.bound or "not placed", row.kind) for row in self.rows)
+        return [(bound, kind, number) for (bound, kind), number in numbers.most_common()]
 
     @property
-    def best(self) -> PointRow | None:
-        placed = [row for row in self.rows if row.fraction is not None]
-        return max(placed, key=lambda row: row.fraction or 0.0, default=None)
-
-    @property
-    def worst(self) -> PointRow | None:
-        placed = [row for row in self.rows if row.fraction is not None]
-        return min(placed, key=lambda row: row.fraction or 0.0, default=None)
+    def placed(self) -> list[PointRow]:
+        """From the lowest fraction to the highest."""
+        return sorted((row for row in self.rows if row.fraction is not None), key=lambda row: row.fraction or 0.0)
 
     @property
     def span(self) -> str:
-        found = self.fractions
-        if not found:
+        fractions = [row.fraction or 0.0 for row in self.placed]
+        if not fractions:
             return ""
-        return " – ".join(dict.fromkeys(percent(value) for value in (found[0], found[len(found) // 2], found[-1])))
+        ends = fractions[0], fractions[len(fractions) // 2], fractions[-1]
+        return " – ".join(dict.fromkeys(percent(value) for value in ends))
 
 
 def series_of(rows: list[PointRow]) -> list[Series]:
     """In order of first appearance."""
-    found: dict[tuple[str, str], list[PointRow]] = {}
+    groups: dict[tuple[str, str], list[PointRow]] = {}
     for row in rows:
-        found.setdefault((row.point.kernel, row.point.precision), []).append(row)
-    return [Series(kernel=kernel, precision=precision, rows=those) for (kernel, precision), those in found.items()]
+        groups.setdefault((row.point.kernel, row.point.precision), []).append(row)
+    return [Series(kernel=kernel, precision=precision, rows=own) for (kernel, precision), own in groups.items()]
 
 
 WIDTH, HEIGHT, END = 160, 14, 1.1  # in pixels; END is the fraction at the right edge

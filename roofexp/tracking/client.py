@@ -1,4 +1,4 @@
-"""The runs of one MLflow experiment. The only import of mlflow."""
+"""The runs of one MLflow experiment, its creation and its views. The only import of mlflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a point, and for each group of them why it lacks a number. All units are SI."""
+"""The child run of a point: its metrics (SI), params and tags, and for each group of metrics why one is missing."""
 
 from __future__ import annotations
 

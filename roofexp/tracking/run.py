@@ -1,4 +1,4 @@
-"""Keys and values as MLflow accepts them: no character that it refuses, nothing longer than it keeps."""
+"""The content of one MLflow run: keys and values without characters that MLflow refuses, and not too long."""
 
 from __future__ import annotations
 

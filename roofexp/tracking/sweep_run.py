@@ -1,4 +1,4 @@
-"""A sweep as it lies in its folder. The files are the truth; any of them may be missing after a kill."""
+"""The parent run of a sweep, made from the files in its folder; any of them may be missing after a kill."""
 
 from __future__ import annotations
 
