@@ -121,7 +121,8 @@ class Bench:
                 loaded.release()
         period_s = float(request.clock.get("period_s") or 0.2) if pace_of(request.clock).duty else None
         clock, doubts = clock_facts(clock, rows, samples, request.cold, period_s)
-        flags = flags + list(loaded.flags) + quiet_flags(host, request.timing, device.kind) + _clock_flags(clock, request.timing) + doubts
+        flags += [*loaded.flags, *quiet_flags(host, request.timing, device.kind)]
+        flags += [*_clock_flags(clock, request.timing), *doubts]
         readings = msgspec.structs.replace(
             clock.readings, host_others_share=host.others_share, host_waited_share=host.waited_share
         )
