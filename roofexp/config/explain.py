@@ -34,7 +34,6 @@ def explain_refusal(error: BaseException) -> str:
         or _unknown_key(chain, text)
         or _refused_value(chain)
         or first_line(error)
-        or type(error).__name__
     )
 
 

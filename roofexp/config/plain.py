@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from roofexp.errors import BadInputError
+from roofexp.text.console import first_line
 
 # What may change without the measurement being another one.
 NOT_MEASURED = (
@@ -44,6 +45,6 @@ def config_hash(config: dict[str, Any]) -> str:
 
 def explain(error: BaseException) -> str:
     """OmegaConf's error as one line: what, where, and what is allowed."""
-    message = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    message = first_line(error)
     key = getattr(error, "full_key", None)
     return f"{key}: {message}" if key and key not in message else message

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import yaml
 
 from roofexp.errors import BadInputError
+from roofexp.text.console import first_line
 
 LARGEST_BYTES = 64 * 1024**2
 MOST_NODES = 2_000_000  # with every alias counted as often as it is used: nine lines of aliases can mean gigabytes
@@ -80,7 +81,7 @@ def yaml_reason(error: BaseException) -> str:
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if problem and mark:
         return f"line {mark.line + 1}: {problem}"
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return first_line(error)
 
 
 def _refuse_explosions(text: str, where: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel
 from roofexp.records.machine import Machine
+from roofexp.text.console import first_line, one_line
 
 State = Literal["ready", "start", "done", "refused", "failed", "timeout"]
 
@@ -210,10 +211,7 @@ def _alive(pid: int) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    if isinstance(error, (BadInputError, SkippedError)) and lines:
-        return lines[0]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return first_line(error) if isinstance(error, (BadInputError, SkippedError)) else one_line(error)
 
 
 CLOCK_CONTROL = {"base": "base", "boost": "boost"}  # by clock mode; every other mode leaves the clocks to itself

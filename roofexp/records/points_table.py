@@ -13,6 +13,7 @@ from roofexp.errors import BadInputError
 from roofexp.records.clock_readings import ClockReadings, mean_power_w, throttled_share
 from roofexp.records.files import write_table
 from roofexp.records.point import Bound, Clock, Counted, Flag, Placement, Point, Timing, Traffic, Work, evidence_text
+from roofexp.text.console import one_line
 
 Row = dict[str, str]
 
@@ -25,7 +26,7 @@ def read_points_table(file: Path) -> list[Point]:
         with file.open(newline="") as text:
             return [_point(row, number) for number, row in enumerate(csv.DictReader(text))]
     except (KeyError, ValueError, csv.Error, UnicodeDecodeError) as error:
-        raise BadInputError(f"{file} is not a table of points ({type(error).__name__}: {error})") from error
+        raise BadInputError(f"{file} is not a table of points ({one_line(error)})") from error
 
 
 def _point(row: Row, number: int) -> Point:

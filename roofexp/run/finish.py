@@ -30,7 +30,7 @@ from roofexp.records.sweep_folder import (
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
 from roofexp.run.summary import counts, print_summary
-from roofexp.text.console import explain_disk, relative
+from roofexp.text.console import explain_disk, one_line, relative
 
 
 def finish(run: Run, interrupted: bool = False) -> int:
@@ -91,7 +91,7 @@ def pass_gate(run: Run, interrupted: bool) -> list[str]:
     try:
         code, lines = pass_sweep(run.gate, run.folder)
     except Exception as error:  # a gate that cannot be judged is not passed
-        code, lines = EXIT_POINT_FAILED, [f"gate     not judged: {type(error).__name__}: {error}"]
+        code, lines = EXIT_POINT_FAILED, [f"gate     not judged: {one_line(error)}"]
     run.exit_code = max(run.exit_code, code)
     return lines
 
@@ -107,7 +107,7 @@ def count_points(run: Run) -> bool:
     except KeyboardInterrupt:
         return False
     except Exception as error:  # a mistake in counting costs no timing
-        print(f"counters: {type(error).__name__}: {error}; traffic stays modelled", file=sys.stderr)
+        print(f"counters: {one_line(error)}; traffic stays modelled", file=sys.stderr)
     return True
 
 
@@ -121,9 +121,7 @@ def draw(folder: Path, points: list[Point]) -> list[Path]:
         figures = draw_sweep(folder, settings, float(stored.placing.far_below)) if settings.draw else []
         return figures + draw_elsewhere(folder, points, stored, settings)
     except Exception as error:  # whatever the plotting libraries raise
-        print(
-            f"figures: {type(error).__name__}: {error}; the results are complete in {relative(folder)}", file=sys.stderr
-        )
+        print(f"figures: {one_line(error)}; the results are complete in {relative(folder)}", file=sys.stderr)
         return []
 
 
@@ -154,7 +152,7 @@ def report(folder: Path, points: list[Point]) -> Path | None:
         return write_report(folder)
     except Exception as error:  # whatever a damaged file or a full disk raises
         print(
-            f"report: {type(error).__name__}: {error}; make it again with python -m roofexp.report {relative(folder)}",
+            f"report: {one_line(error)}; make it again with python -m roofexp.report {relative(folder)}",
             file=sys.stderr,
         )
         return None
@@ -243,7 +241,7 @@ def _make_again(folder: Path) -> None:
             write_report(folder)
     except Exception as error:  # whatever a damaged file or the plotting libraries raise
         print(
-            f"roofexp.diagnose: {type(error).__name__}: {error}; figures and page are as before: "
+            f"roofexp.diagnose: {one_line(error)}; figures and page are as before: "
             f"python -m roofexp.report {folder} --redraw",
             file=sys.stderr,
         )

@@ -36,14 +36,14 @@ def relative(path: Path) -> str:
 
 def one_line(error: BaseException, longest: int = 300) -> str:
     """The kind of an error and the first line of its message, at most ``longest`` characters."""
-    message = first_line(error)
-    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    kind, message = type(error).__name__, first_line(error)
+    text = message if message == kind else f"{kind}: {message}"
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, "" where it has none."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    """The first line of an error's message; its kind where it has none."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def open_console(width: int = WIDTH_WITHOUT_TERMINAL) -> Any:

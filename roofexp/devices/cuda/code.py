@@ -22,6 +22,7 @@ from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.kernel.formula import evaluate, evaluate_count
 from roofexp.records.files import write_atomically
+from roofexp.text.console import first_line
 
 OPTIONS = ("--std=c++17", "--generate-line-info", "--device-as-default-execution-space")
 
@@ -55,8 +56,7 @@ def find_nvrtc() -> Nvrtc:
     except ImportError as error:
         return Nvrtc(reason=f"NVRTC's Python bindings are missing ({error}); {CURE}")
     except Exception as error:  # the bindings raise their own kinds when the shared library is missing
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return Nvrtc(reason=f"NVRTC could not be loaded ({first_line}); {CURE}")
+        return Nvrtc(reason=f"NVRTC could not be loaded ({first_line(error)}); {CURE}")
     version = f"{major}.{minor}"
     headers = find_header_folder(int(major))
     if headers is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from roofexp.placing.limits import architecture_rates
 from roofexp.records.clock_readings import NVML, ClockReadings
 from roofexp.records.machine import Machine
 from roofexp.records.point import Clock
+from roofexp.text.console import first_line
 
 
 def why_no_cuda(index: int) -> str | None:
@@ -25,11 +25,11 @@ def why_no_cuda(index: int) -> str | None:
     except ImportError as error:
         return f"CuPy is not installed ({error}): install roofexp[cuda13] or roofexp[cuda12]"
     except Exception as error:  # a missing driver library surfaces in many ways
-        return f"CuPy cannot be used ({_first_line(error)})"
+        return f"CuPy cannot be used ({first_line(error)})"
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:
-        return f"no usable GPU ({_first_line(error)})"
+        return f"no usable GPU ({first_line(error)})"
     if index >= count:
         return f"no GPU with index {index}: {count} visible"
     return None
@@ -138,12 +138,6 @@ def _cuda_version(number: int) -> str:
 
 def _scaled(value: Any, factor: float) -> float | None:
     return value * factor if isinstance(value, (int, float)) else None
-
-
-def _first_line(error: Exception) -> str:
-    with contextlib.suppress(IndexError):
-        return str(error).strip().splitlines()[0]
-    return type(error).__name__
 
 
 class CudaClockWatch:
