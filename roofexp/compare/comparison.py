@@ -100,7 +100,7 @@ def _one_folder(a: Path, b: Path) -> bool:
 
 
 def _runs(sides: Sequence[Side], pairs: Sequence[Pair]) -> list[list[Estimate]]:
-    """The runs of difference thing that was measured more than once, on one machine in one state."""
+    """The runs of each thing that was measured more than once, on one machine in one state."""
     keys = {key_of(point) for pair in pairs for point in (*pair.a, *pair.b)}
     runs: dict[tuple[str, ...], list[Estimate]] = {}
     for side in sides:

@@ -257,6 +257,8 @@ def _ratio(a: float | None, b: float | None) -> float | None:
     return b / a if a and b else None
 
 
+ORDINARY = ("cold", "observe", "normal")
+
 CLOCK_MOVED = 0.005  # less is not worth a word
 
 
@@ -302,8 +304,12 @@ def label(point: Point, varying: set[str]) -> str:
     """Kernel, size, precision, and what else is out of the ordinary; ``varying``: the parameters worth naming."""
     name = [point.kernel, size_name(point.size), point.precision]
     words = [*name, *(f"{key}={value}" for key, value in sorted(point.params.items()) if key in varying)]
-    ordinary = {"cold", "observe", "normal"}
-    return " ".join([*words, *(w for w in (point.cache_state, point.clock_mode, point.fill) if w not in ordinary)])
+    return " ".join([*words, *unusual(point)])
+
+
+def unusual(point: Point) -> list[str]:
+    """The cache state, clock mode and fill of a point, where they are not the ordinary ones."""
+    return [word for word in (point.cache_state, point.clock_mode, point.fill) if word not in ORDINARY]
 
 
 def varying_params(points: Sequence[Point]) -> dict[str, set[str]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 
 import msgspec
@@ -157,11 +158,10 @@ def combined(estimates: Sequence[Estimate]) -> Estimate:
         return estimates[0]
     logs = [math.log(run.median_s) for run in estimates]
     count = len(logs)
-    centre = sum(logs) / count
-    between = math.sqrt(sum((value - centre) ** 2 for value in logs) / (count - 1) / count)
-    within = math.sqrt(sum(run.error**2 for run in estimates)) / count
+    between = statistics.stdev(logs) / math.sqrt(count)
+    within = math.hypot(*(run.error for run in estimates)) / count
     return Estimate(
-        median_s=math.exp(median(sorted(logs))),
+        median_s=math.exp(median(logs)),
         error=max(between, within),
         independent=count if between >= within else sum(run.independent for run in estimates),
         samples=sum(run.samples for run in estimates),
@@ -171,7 +171,7 @@ def combined(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def repeatability(runs: Sequence[Sequence[Estimate]]) -> float | None:
-    """By how much two runs of the same thing differed: the 95th percentile over all pairs of runs of run thing,
+    """By how much two runs of the same thing differed: the 95th percentile over all pairs of runs of each thing,
     relative; None where nothing was run twice."""
     distances = sorted(
         abs(math.log(second.median_s / first.median_s))

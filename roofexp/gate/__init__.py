@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.compare.comparison import compare
-from roofexp.compare.difference import CHANGED, Difference, Thresholds, signed
+from roofexp.compare.difference import CHANGED, Difference, Thresholds, signed, unusual
 from roofexp.compare.matching import Side, read_side
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.gate.rules import CHANGES, PROPERTIES, Rule, holds, read_rules, why_unknown
@@ -56,9 +56,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 def label_of(point: Point) -> str:
     """Tells the points of a sweep apart for a reader."""
-    ordinary = {"cold", "observe", "normal"}
-    words = [w for w in (point.cache_state, point.clock_mode, point.fill) if w not in ordinary]
-    return " ".join([point.label, *words, f"(job {point.job})"])
+    return " ".join([point.label, *unusual(point), f"(job {point.job})"])
 
 
 def judge(rules: Sequence[Rule], side: Side) -> list[Judgement]:

@@ -95,7 +95,7 @@ def why_unknown(name: str, point: Point) -> str:
         return (point.counted.unavailable if point.counted else None) or "not counted (counters=none?)"
     return {
         "flops_per_s": "a kernel without FLOPs",
-        "bytes_per_s": "no traffic is allowed",
+        "bytes_per_s": "the traffic is unknown",
         "verdict": "no diagnosis was made",
         "joules": "the device counts no energy",
         "compute_hz": "the clock could not be read",
@@ -136,7 +136,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     text: str
     condition: str
-    names: list[str]  # the values that it asks for
+    names: list[str]  # the properties that it asks for
     select: dict[str, list[str]]
     sizes: list[str]  # any of them
     against: Path | None
@@ -203,7 +203,7 @@ def _rule(entry: Any, where: str, number: int, file: Path, here: Path) -> Rule:
 
 
 def _names(condition: str, text: str, where: str) -> list[str]:
-    """The values that a condition asks for, once it has been tried."""
+    """The properties that a condition asks for, once it has been tried."""
     try:
         tree = ast.parse(condition, mode="eval")
     except SyntaxError as error:
