@@ -76,7 +76,7 @@ def check_cpu() -> list[Finding]:
     from roofexp.devices.cpu.machine import describe_cpu
 
     machine = describe_cpu(None)
-    caches = ", ".join(f"{level.upper()} {size / 2**20:.3g} MiB" for level, size in machine.cache_bytes.items())
+    caches = ", ".join(f"{level.upper()} {_cache_size(size)}" for level, size in machine.cache_bytes.items())
     says = f"{machine.name}, {machine.units} cores in use, {caches or 'caches unknown'}"
     findings = [Finding(what="CPU", state="ok", says=says)]
     findings += [Finding(what="CPU", state="limited", says=f"unknown: {reason}") for reason in machine.unknown]
@@ -193,6 +193,10 @@ def _profiling_is_restricted() -> bool:
     except OSError:
         return False
     return any(line.startswith(PROFILING_SWITCH) and line.split(":")[-1].strip() == "1" for line in text.splitlines())
+
+
+def _cache_size(size_bytes: float) -> str:
+    return f"{size_bytes / 2**20:.3g} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:.3g} KiB"
 
 
 def _version(package: str) -> str | None:

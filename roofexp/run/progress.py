@@ -1,4 +1,4 @@
-"""What the user sees while a sweep runs: a line per finished point, and on a terminal a bar with the one at work."""
+"""What is printed while a sweep runs: a line per finished point, and on a terminal a bar with the running point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofexp.text.numbers import engineering, percent, rate_text
 
 
 class Display:
-    """``total`` is the number of points where it is known. Without a terminal only finished points are printed."""
+    """``total``: the number of points, None if unknown. Without a terminal only finished points are printed."""
 
     def __init__(self, total: int | None) -> None:
         self._total = total
@@ -23,7 +23,7 @@ class Display:
         self._task: Any = None
 
     def working(self, label: str, rate: str = "") -> None:
-        """The point at work and its rate so far."""
+        """Shows the running point and its rate so far."""
         if not sys.stdout.isatty():
             return
         if self._bar is None:
@@ -42,7 +42,7 @@ class Display:
         else:
             try:
                 print(line, flush=True)
-            except BrokenPipeError:  # whoever read our lines went away; the sweep goes on
+            except BrokenPipeError:  # nobody reads the output any more; the sweep goes on
                 drop_output()
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ def point_line(point: Point) -> str:
 
 
 class Run:
-    """A sweep at work: where it lies, what is shown of it, and who is told of its points."""
+    """A running sweep: its folder, its display, and where its points are logged."""
 
     def __init__(
         self,
@@ -92,22 +92,22 @@ class Run:
         self.sweep_id = str(sweep.get("sweep_id", ""))
         self.display = Display(total)
         self.tracker = tracker
-        self.gate = gate  # rules that the sweep must keep, read before its first job
-        self.lock = lock  # on the folder, for the sweep's life
-        self.told_fallback = False
+        self.gate = gate  # rules for the sweep, read before its first job
+        self.lock = lock  # on the folder, until the sweep ends
+        self.fallback_announced = False
         self.finished = False
         self.exit_code = 0
 
     def announce(self, line: str) -> None:
-        """What goes on outside points: on a terminal beside the bar, else as a line."""
+        """Shows work outside points: on a terminal beside the bar, else as a line."""
         self.display.working(line)
         if not line.startswith("roof "):
             self.display.say(line)
 
     def tell_fallback(self, machine: str, reason: str | None) -> None:
-        """Once: why ``device=auto`` did not take the GPU."""
-        if reason and not self.told_fallback:
-            self.told_fallback = True
+        """Says once why ``device=auto`` did not take the GPU."""
+        if reason and not self.fallback_announced:
+            self.fallback_announced = True
             self.display.say(f"device: {machine} ({reason})")
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""What is printed: paths as the user knows them, widths, output that nobody reads."""
+"""What commands print: errors in one line, paths from the working folder, tables and the console for them."""
 
 from __future__ import annotations
 
