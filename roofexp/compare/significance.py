@@ -8,7 +8,7 @@ Everything is computed, nothing drawn at random: the same files always give the 
   decides the variance of a median; its sum ends where Geyer's initial positive sequence does (Statistical Science 7(4),
   1992). A drift shows in it as a long correlation.
 - Two runs of the same thing differ by more than the noise within a run. What is tested is therefore not "equal" but
-  "within the floor of run other", by Student's t with Welch's degrees of freedom.
+  "within the floor of each other", by Student's t with Welch's degrees of freedom.
 - Over the points of a sweep Holm's procedure (Scandinavian Journal of Statistics 6(2), 1979) keeps the chance of even
   one false change below the level, whatever the dependence between the points.
 """

@@ -209,7 +209,7 @@ def _names(condition: str, text: str, where: str) -> list[str]:
     except SyntaxError as error:
         raise BadInputError(f"{where}: {text!r} is not a condition ({error.msg})") from error
     if any(isinstance(node, ast.Attribute) for node in ast.walk(tree)):
-        raise BadInputError(f"{where}: {text!r} is not a condition (values have no parts)")
+        raise BadInputError(f"{where}: {text!r} is not a condition (properties have no parts)")
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in called]
     allowed = {**PROPERTIES, **CHANGES}

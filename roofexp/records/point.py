@@ -335,8 +335,9 @@ def read_point_or_failure(file: Path) -> Point:
     except (ValueError, OSError) as error:
         return Point(
             point_id="", sweep_id="", job=int(file.parent.name) if file.parent.name.isdigit() else 0, overrides=[],
-            status="failed", reason_kind=UNREADABLE, reason=str(error).replace(f"{file.parent.parent}/", "")[:300], kernel=file.parent.name, size=0,
-            precision="", clock_mode="", cache_state="", fill="", config_hash="", created="",
+            status="failed", reason_kind=UNREADABLE, reason=str(error).replace(f"{file.parent.parent}/", "")[:300],
+            kernel=file.parent.name, size=0, precision="", clock_mode="", cache_state="", fill="", config_hash="",
+            created="",
         )  # fmt: skip
 
 

@@ -121,11 +121,8 @@ def typed_config(config: Settings, where: str) -> DictConfig:
 def _described(folder: Path, described: Settings) -> Settings:
     """sweep.yaml of the new folder; an interrupted one keeps its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    sweep = read_sweep(folder)
-    if not sweep:
-        sweep = describe_sweep(described["name"], [], "roofexp") | described
-    else:
-        sweep = resumed_sweep(sweep)
+    begun = read_sweep(folder)
+    sweep = resumed_sweep(begun) if begun else describe_sweep(described["name"], [], "roofexp") | described
     write_sweep(folder, sweep)
     return sweep
 
