@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from roofexp.commands import run_command
-from roofexp.counters.kernel_sums import Item, from_launch, sum_by_kernel
+from roofexp.counters.kernel_sums import KernelSums, from_launch, sum_by_kernel
 from roofexp.counters.report_placing import Placed, Placing, choose_roofs, judge
 from roofexp.errors import EXIT_OK, BadInputError
 from roofexp.ncu.catalogue import request
@@ -85,7 +85,7 @@ def place_launches(
     return placings
 
 
-def _check(items: list[Item], launches: list[Launch]) -> None:
+def _check(items: list[KernelSums], launches: list[Launch]) -> None:
     """A report of occupancy alone has nothing to place; one whose counters all failed has flags to show."""
     values = [value for item in items for value in (item.counts.flops, item.counts.dram_bytes, item.counts.time_s)]
     if any(value is not None for value in values) or any(item.counts.flags for item in items):
@@ -211,7 +211,7 @@ def _cells(placing: Placing, record: Placed, number: int) -> dict[str, str]:
 
 
 def _name(record: Placed, number: int) -> str:
-    """A launch is known by process and number; a sum of several by its row."""
+    """Process and number of a launch; the row of a sum of several."""
     if record.launch is None:
         return str(number)
     return f"{record.process}:{record.launch}" if record.process is not None else str(record.launch)

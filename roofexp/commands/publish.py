@@ -50,7 +50,7 @@ def findings(folder: Path) -> Iterator[str]:
 
 
 def first_private(text: str, markup: bool, own: list[str]) -> str | None:
-    """What was found first, with the words around it. In markup only paths below well-known roots are looked for."""
+    """The first private word, with the text around it. In markup only paths below well-known roots count."""
     match = next(filter(None, (pattern.search(text) for pattern in _patterns(markup, own))), None)
     if match is None:
         return None
@@ -139,7 +139,7 @@ def _check_source(folder: Path, dirty: bool) -> None:
 
 
 def _write_report(folder: Path) -> None:
-    """Made anew: its links lead to the packed files."""
+    """Writes the page again, so that its links lead to the packed files."""
     from roofexp.report import write_report
 
     try:

@@ -107,10 +107,10 @@ def _chosen(points: dict[int, Point], only: str | None) -> list[int]:
     if only is None:
         return list(points)
     try:
-        wanted = re.compile(only)
+        pattern = re.compile(only)
     except re.error as error:
         raise BadInputError(f"--only {only!r} is not a regular expression ({error})") from error
-    jobs = [job for job, p in points.items() if wanted.search(f"{describe(p)} {' '.join(p.overrides)}")]
+    jobs = [job for job, p in points.items() if pattern.search(f"{describe(p)} {' '.join(p.overrides)}")]
     if not jobs:
         names = ", ".join(dict.fromkeys(describe(point) for point in list(points.values())[:12]))
         raise BadInputError(f"--only {only!r} matches no point; there are: {names}")
