@@ -394,7 +394,7 @@ def test_ncu_rep_without_ncu_says_how_to_export_it(capsys: Any, monkeypatch: Any
     report = tmp_path / "report.ncu-rep"
     report.write_bytes(b"x")
     error = refused(capsys, report)
-    assert "not on the PATH" in error
+    assert "was not found" in error
     assert "ncu --import report.ncu-rep --csv --page raw" in error
 
 

@@ -36,13 +36,13 @@ from roofexp.roofs.benchmark import (
 )
 from roofexp.roofs.machine_lookup import RoofSession, known_machine_id, roofs_config
 from roofexp.roofs.precompile import (
-    Item,
+    BenchmarkKernel,
     compile_item,
     instruction_check,
     look_at,
     parse_disassembly,
 )
-from roofexp.roofs.store import RoofStore, code_version, whole_levels
+from roofexp.roofs.store import RoofStore, code_version, kernel_files, whole_levels
 from roofexp.roofs.table import print_roofs, row
 from tests.test_roofs import Runs, outcome
 from tests.test_timing import SETTINGS
@@ -207,6 +207,27 @@ def test_a_sweep_and_the_command_keep_their_roofs_under_one_version() -> None:
     assert code_version(cached, folders) == code_version(roofs_config(folders), folders)
 
 
+def test_the_version_covers_headers_the_kernels_of_the_list_and_how_they_are_loaded(tmp_path: Path) -> None:
+    user = tmp_path / "conf"
+    (user / "kernel").mkdir(parents=True)
+    (tmp_path / "kernels").mkdir()
+    for name in ("mine.cu", "mine.cuh"):
+        (tmp_path / "kernels" / name).write_text("// first")
+    (user / "kernel" / "mine.yaml").write_text("name: mine\ncuda: {source: mine.cu}\n")
+    config = {"cuda": {"mine": {"kind": "compute", "kernel": {"fp32": "mine"}}}}
+    versions = [code_version(config, [user])]
+    for file in ("kernels/mine.cuh", "kernels/mine.cu", "conf/kernel/mine.yaml"):
+        with (tmp_path / file).open("a") as text:
+            text.write("\n# changed\n")
+        versions.append(code_version(config, [user]))
+    assert len(set(versions)) == 4
+
+
+def test_the_version_covers_the_common_headers_and_the_library_product() -> None:
+    files = {file.name for file in kernel_files(roofs_config([conf_folder()]), [conf_folder()])}
+    assert {"vector.cuh", "common.cuh", "grid.cuh", "reduce.cuh", "gemm.yaml", "stream.cu", "stream.py"} <= files
+
+
 def test_what_no_sweep_waits_for_is_kept_but_not_shown_to_sweeps(tmp_path: Path) -> None:
     store = cuda_store(tmp_path)
     ensured(store, extra=True)
@@ -326,7 +347,7 @@ def test_the_roofs_own_machine_code_passes_the_check(name: str, cache_folder: Pa
     from roofexp.config.paths import kernel_roots
 
     benchmark = benchmarks(name.split()[0])[name]
-    item = Item(benchmark, kernel_of(benchmark, H200, [conf_folder()]))
+    item = BenchmarkKernel(benchmark, kernel_of(benchmark, H200, [conf_folder()]))
     cubin = compile_item(item, "sm_90", kernel_roots([conf_folder()]), cache_folder / "cubin")
     assert cubin
     check = look_at(item, cubin)

@@ -129,10 +129,12 @@ def check_nvrtc() -> list[Finding]:
 
 def check_ncu() -> list[Finding]:
     """Nsight Compute, and whether this user may read the counters."""
-    path = shutil.which("ncu")
+    from roofexp.ncu import find_ncu
+
+    path = find_ncu(None)
     if path is None:
         cure = "install Nsight Compute; without it traffic is modelled from the kernels' formulas"
-        return [Finding(what="ncu", state="missing", says="not on the PATH", cure=cure)]
+        return [Finding(what="ncu", state="missing", says="not found", cure=cure)]
     done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
     version = next((line for line in done.stdout.splitlines() if line.startswith("Version")), done.stdout.strip()[-60:])
     findings = [

@@ -8,7 +8,7 @@ import msgspec
 
 from roofexp.config.settings import PlacingSettings
 from roofexp.counters.counts import Counts
-from roofexp.counters.kernel_sums import Item, compare, sum_by_kernel, sum_launches
+from roofexp.counters.kernel_sums import KernelSums, compare, sum_by_kernel, sum_launches
 from roofexp.counters.report_placing import choose_roofs, judge
 from roofexp.diagnosis import placed
 from roofexp.ncu.catalogue import is_counter
@@ -114,7 +114,7 @@ def _missing(launches: list[Launch]) -> dict[str, str]:
     return {name: NOT_COLLECTED for name in dict.fromkeys(names) if is_counter(name)}
 
 
-def _kernel(item: Item, total: Counts) -> CountedKernel:
+def _kernel(item: KernelSums, total: Counts) -> CountedKernel:
     return CountedKernel(
         name=item.kernel,
         launches=item.launches,

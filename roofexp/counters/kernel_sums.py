@@ -15,7 +15,7 @@ _WORK = ("flops", "dram_bytes", "l2_bytes", "l1_bytes", "shared_bytes", "time_s"
 _MEANS = ("sm_hz", "l2_hz", "dram_hz", "dram_peak_bytes_per_s", "sol_sm_pct", "sol_memory_pct", "sol_dram_pct")
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class KernelSums(msgspec.Struct, frozen=True, kw_only=True):
     """``counts`` are sums over ``launches``; ``process`` and ``launch`` are None where there are several."""
 
     kernel: str
@@ -26,7 +26,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def from_launch(launch: Launch, half_lanes: int = 2) -> Item:
+def from_launch(launch: Launch, half_lanes: int = 2) -> KernelSums:
     """One launch with what its counters mean; a row of a summary stands for the average launch."""
     counts = derive(
         launch.values,
@@ -35,7 +35,7 @@ def from_launch(launch: Launch, half_lanes: int = 2) -> Item:
         kernel=launch.function,
         device_name=launch.texts.get("device__attribute_display_name"),
     )
-    return Item(
+    return KernelSums(
         kernel=launch.kernel,
         process=launch.process,
         launch=launch.launch,
@@ -45,7 +45,7 @@ def from_launch(launch: Launch, half_lanes: int = 2) -> Item:
     )
 
 
-def sum_by_kernel(launches: list[Launch], half_lanes: int = 2) -> list[Item]:
+def sum_by_kernel(launches: list[Launch], half_lanes: int = 2) -> list[KernelSums]:
     """One item for each kernel name, in the order of their first launches."""
     groups: dict[str, list[Launch]] = {}
     for launch in launches:
@@ -60,13 +60,13 @@ def sum_launches(launches: list[Launch], half_lanes: int = 2) -> Counts:
     return _sum_counts(items)
 
 
-def _sum(launches: list[Launch], half_lanes: int) -> Item:
+def _sum(launches: list[Launch], half_lanes: int) -> KernelSums:
     items = [from_launch(launch, half_lanes) for launch in launches]
     number = sum(item.launches for item in items)
     if len(items) == 1 and number == 1:
         return items[0]
     processes = {launch.process for launch in launches}
-    return Item(
+    return KernelSums(
         kernel=items[0].kernel,
         process=items[0].process if len(processes) == 1 else None,
         launch=None,
@@ -87,7 +87,7 @@ def _about(launches: list[Launch], number: int) -> str:
     return " ".join(parts)
 
 
-def _sum_counts(items: list[Item]) -> Counts:
+def _sum_counts(items: list[KernelSums]) -> Counts:
     """Work and time are added, rates and shares averaged over time; what one launch does not know, the sum does not."""
     first = items[0].counts
     kinds = dict.fromkeys(kind for item in items for kind in item.counts.flops_by_type)
@@ -114,7 +114,7 @@ def _added(values: Iterable[tuple[float | None, int]]) -> float | None:
     return total
 
 
-def _mean(items: list[Item], name: str) -> float | None:
+def _mean(items: list[KernelSums], name: str) -> float | None:
     weighted = _added((_times(getattr(item.counts, name), item.counts.time_s), item.launches) for item in items)
     time_s = _added((item.counts.time_s, item.launches) for item in items)
     return weighted / time_s if weighted is not None and time_s else None

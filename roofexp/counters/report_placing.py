@@ -10,7 +10,7 @@ from roofexp.config.paths import conf_folder
 from roofexp.config.settings import PlacingSettings
 from roofexp.config.yaml_file import read_mapping
 from roofexp.counters.counts import Counts
-from roofexp.counters.kernel_sums import Item
+from roofexp.counters.kernel_sums import KernelSums
 from roofexp.placing.limits import (
     MachineLimits,
     architecture_rates,
@@ -122,7 +122,7 @@ class Peaks(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class ReportPlacement(msgspec.Struct, frozen=True, kw_only=True):
     """``fraction`` of the roof that binds (never clipped), ``peak_fraction`` of the peak of the precision used."""
 
     bound: str | None
@@ -150,14 +150,14 @@ class _Placed(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-def judge(counts: Counts, roofs: ReportRoofs) -> Verdict:
+def judge(counts: Counts, roofs: ReportRoofs) -> ReportPlacement:
     """The bound of a launch: memory-bound, compute-bound, latency-bound, or None where it cannot be told."""
     intensity = counts.flops / counts.dram_bytes if counts.flops is not None and counts.dram_bytes else None
     placed = _place(counts, roofs, intensity)
     compute, bandwidth = roofs.compute_flops_per_s, roofs.bandwidth_bytes_per_s
     peak_fraction = _peak_fraction(counts, roofs)
     peaks = explain_peaks(counts.sol_sm_pct, roofs.precision, peak_fraction) if roofs.clock_known else None
-    return Verdict(
+    return ReportPlacement(
         bound=placed.bound,
         intensity=intensity,
         fraction=placed.fraction,
@@ -324,9 +324,9 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
 class Placing(msgspec.Struct, frozen=True, kw_only=True):
     """An item with the roofs that it was compared with and where it lies under them."""
 
-    item: Item
+    item: KernelSums
     roofs: ReportRoofs
-    verdict: Verdict
+    verdict: ReportPlacement
 
     @property
     def flags(self) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import importlib.util
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import msgspec
 
 from roofexp.errors import BadInputError
-from roofexp.ncu import explain_ncu_failure
+from roofexp.ncu import explain_ncu_failure, find_ncu
 from roofexp.ncu.catalogue import is_counter, is_known
 from roofexp.ncu.launch import Launch, Metric, build_launch, metric_name
 from roofexp.ncu.numbers import Convention, UnknownUnitError, choose_convention, convert, parse_number, to_base
@@ -181,19 +180,19 @@ IMPORT_TIMEOUT_S = 600.0
 
 
 def read_rep_file(path: Path, ncu: Path | None = None) -> list[Launch]:
-    """The launches of a report file, by ``ncu`` or the one on the PATH.
+    """The launches of a report file, by ``ncu`` or the one that is found on this machine.
 
     Raises BadInputError where neither ncu nor its package is there, or it fails.
     """
     if not path.is_file():
         raise BadInputError(f"{path}: no such file")
-    program = ncu or shutil.which("ncu") or shutil.which("nv-nsight-cu-cli")
+    program = ncu or find_ncu(None)
     if program:
         return _through_ncu(str(program), path)
     if importlib.util.find_spec("ncu_report"):
         return _through_package(path)
     raise BadInputError(
-        f"{path}: a report of this kind is read by ncu, which is not on the PATH; install Nsight Compute or "
+        f"{path}: a report of this kind is read by ncu, which was not found; install Nsight Compute or "
         "`pip install ncu-report`, or export the report where it was made: "
         f"ncu --import {path.name} --csv --page raw --print-units base > report.csv"
     )

@@ -99,7 +99,7 @@ def instruction_check(blocks: Blocks, instruction: str, share: float) -> RoofChe
 PATIENCE_S = 20.0  # for what is left to check when all is measured
 
 
-class Item(msgspec.Struct, frozen=True):
+class BenchmarkKernel(msgspec.Struct, frozen=True):
     benchmark: Benchmark
     kernel: Kernel
 
@@ -107,7 +107,7 @@ class Item(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     architecture: str  # sm_90
     roots: list[str]
-    items: list[Item]
+    items: list[BenchmarkKernel]
 
 
 class CompileAhead:
@@ -116,7 +116,7 @@ class CompileAhead:
     def __init__(self, machine: Machine, kernels: Sequence[tuple[Benchmark, Kernel]], folders: list[Path]) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         architecture = machine.details.get("architecture")
-        items = [Item(b, k) for b, k in kernels if "cuda" in k.implementations]
+        items = [BenchmarkKernel(b, k) for b, k in kernels if "cuda" in k.implementations]
         if machine.device != "cuda" or not architecture or not items:
             return
         plan = Plan(f"sm_{str(architecture).replace('.', '')}", [str(root) for root in kernel_roots(folders)], items)
@@ -152,7 +152,7 @@ def _environment() -> dict[str, str]:
     return worker_environment("cuda")
 
 
-def compile_item(item: Item, architecture: str, roots: list[Path], cache: Path | None) -> bytes | None:
+def compile_item(item: BenchmarkKernel, architecture: str, roots: list[Path], cache: Path | None) -> bytes | None:
     """The machine code; None for a kernel that this GPU cannot run."""
     from roofexp.devices.cuda.code import compile_source
 
@@ -164,7 +164,7 @@ def compile_item(item: Item, architecture: str, roots: list[Path], cache: Path |
     return compile_source(file, only or architecture, defines_of(item.kernel), roots, cache)
 
 
-def look_at(item: Item, cubin: bytes) -> RoofCheck | None:
+def look_at(item: BenchmarkKernel, cubin: bytes) -> RoofCheck | None:
     """None for a benchmark that names no instruction, and where there is no disassembler."""
 
     benchmark, code = item.benchmark, item.kernel.implementations["cuda"]
@@ -177,7 +177,7 @@ def look_at(item: Item, cubin: bytes) -> RoofCheck | None:
 def main() -> None:
     plan = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Plan)
     roots, cache = [Path(root) for root in plan.roots], compile_cache()
-    compiled: list[tuple[Item, bytes]] = []
+    compiled: list[tuple[BenchmarkKernel, bytes]] = []
     for item in plan.items:  # all of them first: somebody waits for the code, nobody yet for the checks
         with contextlib.suppress(Exception):  # the worker says what is wrong with it
             cubin = compile_item(item, plan.architecture, roots, cache)

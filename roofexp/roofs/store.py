@@ -10,7 +10,7 @@ import datetime
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import msgspec
 
 from roofexp.config.paths import PACKAGE, kernel_roots, kernels_folder
 from roofexp.config.settings import TimingSettings
+from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.measure.bench import Reply, Request
@@ -33,6 +34,8 @@ Run = Callable[[Request], Reply]
 Announce = Callable[[str], None]
 
 NOT_IDENTIFYING = ("policy",)  # keys of the configuration that change no measured number
+
+CODE_SUFFIXES = (".py", ".cu", ".cuh")
 
 _measured_here: set[Path] = set()  # files written by this process: disturbed or not, a sweep measures its roofs once
 
@@ -282,15 +285,43 @@ def code_version(config: dict[str, Any], config_folders: Iterable[Path]) -> str:
     """Changes with anything that a roof depends on: the benchmarks, their list, and how they are timed."""
     listed = {key: value for key, value in config.items() if key not in NOT_IDENTIFYING}
     digest = hashlib.sha256(json.dumps(listed, sort_keys=True, default=str).encode())
+    config_folders = list(config_folders)
     files = sorted((PACKAGE / "measure").glob("*.py"))
     files += [PACKAGE / "roofs" / name for name in ("benchmark.py", "assembly.py", "store.py")]
     files += [file for file in sorted((PACKAGE / "devices").rglob("*")) if file.suffix in (".py", ".yaml")]
     files += [file for file in sorted((kernels_folder() / "roofs").glob("*")) if file.is_file()]
-    for folder in config_folders:
-        files += sorted((folder / "kernel" / "roofs").glob("*.yaml"))
-    for file in files:
+    files += kernel_files(config, config_folders)
+    for file in dict.fromkeys(files):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def kernel_files(config: dict[str, Any], config_folders: list[Path]) -> list[Path]:
+    """The YAML and code files of every kernel that the list names, and all headers beside that code."""
+    entries = [entry for group in config.values() if isinstance(group, Mapping) for entry in group.values()]
+    names = {name for entry in entries for name in _texts(entry.get("kernel"))}
+    paths = [folder / "kernel" / f"{name}.yaml" for name in sorted(names) for folder in config_folders]
+    descriptions = [path for path in paths if path.is_file()]
+    texts = {text.partition(":")[0] for path in descriptions for text in _texts(read_mapping(path))}  # file.py:function
+    texts = {text for text in texts if text.endswith(CODE_SUFFIXES)}
+    roots = kernel_roots(config_folders)
+    code = [root / text for root in roots for text in sorted(texts) if (root / text).is_file()]
+    headers = [
+        header
+        for root in roots
+        if any(file.is_relative_to(root) for file in code)
+        for header in sorted(root.rglob("*.cuh"))
+    ]
+    return [*descriptions, *code, *headers]
+
+
+def _texts(value: Any) -> list[str]:
+    """Every text in a value from YAML, however deep."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [text for part in value for text in _texts(part)]
+    return [value] if isinstance(value, str) else []
 
 
 WORTH_SAYING_S = 3.0
