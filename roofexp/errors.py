@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 EXIT_OK = 0
-
 EXIT_POINT_FAILED = 1
-
 EXIT_BAD_INPUT = 2
-
 EXIT_INTERRUPTED = 130
 
 

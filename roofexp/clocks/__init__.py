@@ -14,9 +14,7 @@ from roofexp.records.machine import RoofSet
 from roofexp.records.point import Point
 
 NOTHING_SET = "observe"  # the roofs of a device whose clocks nobody holds
-
 HELD = ("base", "boost", "locked")  # modes that change the device's clocks while points are timed
-
 WAY = {"base": "base clock", "boost": "boost clock"}
 
 

@@ -21,7 +21,6 @@ from roofexp.devices.nvml import Nvml, RefusedError
 from roofexp.records.point import Clock, Flag
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-
 INTERRUPTING = (signal.SIGINT, *ENDING)
 
 
@@ -217,7 +216,6 @@ def _hz(nvml: Nvml, domain: int) -> float | None:
 
 
 NOT_LOCKED = "clocks not locked"
-
 NEAR = 0.03  # of the clock that was asked for
 
 

@@ -67,9 +67,7 @@ def why_shared(nvml: Nvml, worker_pid: int | None) -> str | None:
 
 
 START_S = 60.0
-
 END_S = 15.0
-
 ASK_S = 30.0
 
 

@@ -24,11 +24,8 @@ from roofexp.text.console import one_line
 from roofexp.text.numbers import engineering, percent
 
 State = Literal["ok", "limited", "missing"]
-
 NEEDED = ("hydra-core", "omegaconf", "numpy", "numba", "pandas", "seaborn", "mlflow")
-
 ENOUGH_DISK_BYTES = 500e6
-
 PROFILING_SWITCH = "RmProfilingAdminOnly"
 
 

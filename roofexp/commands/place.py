@@ -148,13 +148,9 @@ def _print(placings: list[Placing], options: argparse.Namespace) -> None:
 
 
 UNKNOWN = "-"
-
 _LEFT = ("kernel", "type", "bound")
-
 _NARROW = ("#", "kernel", "time", "FLOP/B", "rate", "DRAM rate", "bound", "of roof", "")
-
 _WIDE = 130
-
 _FILE_WIDTH = 240
 
 

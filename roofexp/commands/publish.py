@@ -23,13 +23,9 @@ from roofexp.text.console import one_line, relative
 from roofexp.text.numbers import engineering
 
 MARKUP = (".html", ".svg")
-
 BINARY = (".png",)
-
 SHORTEST = 4  # a shorter host or user name would be found in ordinary words
-
 ROOTS = "bin|data|etc|home|lib|lustre|media|mnt|nfs|nix|opt|private|proc|project|projects|root|run|scratch|srv|sys|tmp"
-
 KNOWN_ROOT = re.compile(rf"(?<![\w./<-])/(?:{ROOTS}|usr|users|Users|var|work|workspace)/[\w.@+-]+")
 
 ANY_PATH = re.compile(

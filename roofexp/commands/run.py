@@ -14,9 +14,7 @@ OPTIONS_WITH_VALUE = {
 }
 
 OPTIONS_WITH_OPTIONAL_VALUE = {"--info", "-i"}
-
 GATE = "--gate"  # ours, not Hydra's: the same as gate=FILE
-
 TRACEBACKS = "HYDRA_FULL_ERROR"  # set by a user who wants to see them
 
 

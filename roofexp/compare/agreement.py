@@ -208,9 +208,7 @@ def _cells(row: PointAgreement) -> dict[str, Any]:
 
 
 COLUMNS = ("point", "of roof then", "now", "difference", "time then", "now", "difference", "verdict")
-
 ROWS = 80  # a longer sweep shows the points that do not agree, and some of the others
-
 WORDS = {"agrees": "agree", "differs": "differ", "explained": "explained by flags"}
 
 

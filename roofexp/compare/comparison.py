@@ -19,9 +19,7 @@ from roofexp.records.point import Point
 from roofexp.text.numbers import engineering, percent
 
 LIBRARIES_THAT_MEASURE = ("roofexp", "python", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "torch")
-
 ROOF_MOVED = 0.01
-
 TOGETHER = 4  # points from which a common direction says something
 
 

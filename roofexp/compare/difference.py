@@ -14,9 +14,7 @@ from roofexp.records.point import Point
 from roofexp.text.numbers import engineering, percent, plain, size_name
 
 COMPUTE = ("compute-bound", "on the compute roof")
-
 ENOUGH = 5  # independent samples; more make a spread matter less
-
 DISTURBED = ("machine not quiet", "too short")  # flags of times that other programs or the timer took part in
 
 
@@ -109,11 +107,8 @@ ChangeVerdict = Literal[
 ]  # fmt: skip
 
 CHANGED: tuple[ChangeVerdict, ...] = ("slower", "faster", "slower in cycles", "faster in cycles")
-
 SHOWN_LEVEL = 0.05  # intervals are those of 95 %
-
 RESOLVED = 2.0  # "unchanged": the interval stays within so many floors
-
 FARTHEST = 700.0  # as ln: what a float can hold
 
 
@@ -258,7 +253,6 @@ def _ratio(a: float | None, b: float | None) -> float | None:
 
 
 ORDINARY = ("cold", "observe", "normal")
-
 CLOCK_MOVED = 0.005  # less is not worth a word
 
 

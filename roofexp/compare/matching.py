@@ -104,9 +104,7 @@ DIMENSIONS: dict[str, Callable[[Point], str]] = {
 }
 
 GUARDED = ("machine", "precision", "cache", "fill", "clock")  # comparing across them answers another question
-
 ACROSS = (*GUARDED, "kernel", "params")
-
 TAKES_ALONG = {"machine": ("device",), "kernel": ("shape", "params")}  # what differs whenever that does
 
 

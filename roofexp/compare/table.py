@@ -11,11 +11,8 @@ from roofexp.text.console import WIDTH_WITHOUT_TERMINAL, plain_table
 from roofexp.text.numbers import engineering, percent
 
 ROWS = 40
-
 LINES = 12  # of what has no partner
-
 COLUMNS = ("point", "time A", "time B", "time", "95 % interval", "rate", "FLOP/B", "of roof", "cycles")
-
 COLOURS = {"slower": "red", "faster": "green"}
 
 

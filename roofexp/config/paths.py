@@ -9,7 +9,6 @@ from pathlib import Path
 from roofexp.errors import BadInputError
 
 PACKAGE = Path(str(importlib.resources.files("roofexp")))
-
 STAMP = "%Y-%m-%d_%H-%M-%S"  # of a sweep's folder, as conf/config.yaml has it
 
 

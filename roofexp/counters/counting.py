@@ -128,7 +128,6 @@ def _has(point: Point, settings: CountSettings) -> bool:
 
 
 Tell = Callable[[str], None]
-
 OF_THE_SESSION = ("unknown option", "other machine")  # another session of the sweep may fare better
 
 

@@ -92,11 +92,8 @@ def _one_partition(counters: list[TensorCounter], lookup: Lookup) -> list[Tensor
 
 
 _FEW = 0.01  # half-precision instructions below this share of the work are the compiler's constants
-
 _WARP = 32
-
 _LEAST_OPERATIONS = 512  # of one tensor instruction on any architecture (HMMA.884)
-
 _TRACE_PCT = 1.0  # kernels without any tensor instruction show up to 0.4 % on an H200
 
 

@@ -20,7 +20,6 @@ from roofexp.records.point import Clock, Counted, CountedKernel, Flag, Point, Tr
 from roofexp.text.numbers import engineering
 
 TRAFFIC_TOLERANCE = 0.03
-
 NOT_COLLECTED = "not in the report"
 
 _PLAIN = (  # taken over as they are
@@ -92,9 +91,7 @@ def tidy_table(launches: list[Launch]) -> bytes:
 
 
 _PASSES = "profiler__replayer_passes"
-
 _EXPECTED = "Note: Running with unmodified GPU clocks"  # as it was told to
-
 _PACKED = "2_pred_on.sum"  # Blackwell's pairs: without them fp32 is a lower bound, which is said of it elsewhere
 
 

@@ -11,7 +11,6 @@ from roofexp.ncu.launch import Launch
 from roofexp.records.point import Flag
 
 _WORK = ("flops", "dram_bytes", "l2_bytes", "l1_bytes", "shared_bytes", "time_s", "cycles")
-
 _MEANS = ("sm_hz", "l2_hz", "dram_hz", "dram_peak_bytes_per_s", "sol_sm_pct", "sol_memory_pct", "sol_dram_pct")
 
 
@@ -125,9 +124,7 @@ def _times(value: float | None, time_s: float | None) -> float | None:
 
 
 TOLERANCE = 0.01
-
 PLAUSIBLE = 2.0  # on the CUDA cores helper arithmetic (exp, division, reductions) explains up to this factor
-
 TILE = 64  # a dimension that is no multiple of it may be padded
 
 # the types in which the arithmetic of a precision is expected

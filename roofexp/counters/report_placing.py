@@ -107,11 +107,8 @@ def _mismatch(counts: Counts, machine: MachineLimits) -> list[Flag]:
 
 
 NCU_BUSY_PCT = 60.0  # ncu calls a kernel latency-bound when both throughputs are below this
-
 POINTS = 3.0  # percentage points by which two shares must differ to be worth a word
-
 _FACTOR_TOLERANCE = 0.05
-
 _ROOM = 2.0  # clocks move a card's ridge by less than this factor
 
 

@@ -17,15 +17,10 @@ from roofexp.records.point import Counted, Point
 from roofexp.text.numbers import percent
 
 SECTOR_BYTES, WARP = 32, 32
-
 WASTED = 0.1  # part of all sectors that is worth a word
-
 STRADDLING = 16  # bytes used of a sector above which accesses are side by side and begin off its border
-
 WIDEST_SECTORS = 16.5  # 32 threads with 16 bytes each touch 16
-
 SECTOR_LEVELS = ("l1", "l2", "dram")
-
 FREE, FULL = 0.5, 0.8  # a level at work for less of the time binds nothing; from FULL on it binds
 
 
@@ -90,15 +85,10 @@ def _waste(sectors: float | None, bytes_used: float | None, all_sectors: float |
 
 
 Facts = dict[str, float | str]
-
 LEVELS = ("dram", "l3", "l2", "l1", "shared")
-
 PRECISION_BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8}
-
 WAVEFRONT_BYTES = 128
-
 LATENCIES = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")  # what other warps can fill
-
 PIPES = ("fma", "alu", "fp64", "tensor", "xu", "lsu", "tex")
 
 

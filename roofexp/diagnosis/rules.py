@@ -16,9 +16,7 @@ from roofexp.errors import BadInputError
 from roofexp.kernel.formula import ARITHMETIC
 
 OWN = Path(__file__).with_name("rules.yaml")
-
 PLACEHOLDER = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
-
 Formula = str | int | float
 
 

@@ -63,7 +63,6 @@ def details(point: Point) -> Iterator[str]:
 
 
 FILE = "faults.csv"
-
 RIGHT = {True: "yes", False: "no", None: ""}
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 Draw: TypeAlias = "Callable[[], Drawing | None]"
-
 log = logging.getLogger(__name__)
 
 

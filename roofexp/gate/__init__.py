@@ -142,7 +142,6 @@ class _Baselines:
 
 
 JUNIT, MARKDOWN, COPY = "gate.xml", "gate.md", "gate.yaml"
-
 LINES = 40
 
 

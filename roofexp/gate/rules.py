@@ -40,7 +40,6 @@ class BoundText(str):
 
 
 FAMILIES = ("bandwidth", "compute", "latency")
-
 WORDS = {name: name for name in (*FAMILIES, "ok", "failed", "skipped", "hot", "cold")}  # may stand without quotes
 
 
@@ -113,11 +112,8 @@ SELECTORS: dict[str, Callable[[Point], str]] = {
 }
 
 KEYS = ("rule", *SELECTORS, "size", "against", "significant", "across", "about")
-
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%(?!\s*[\w(])")
-
 COMPARED = re.compile(r"(<=|>=|==|!=|<|>)\s*(\d[\d_]*)")
-
 RANGE = re.compile(r"(\d[\d_]*)\s*\.\.\s*(\d[\d_]*)")
 
 EXAMPLES: dict[str, Any] = {  # a value of each fact's type, to try a rule with before anything is measured

@@ -16,7 +16,6 @@ from roofexp.kernel.formula import evaluate, evaluate_count
 from roofexp.records.point import Work
 
 RoleName = Literal["in", "out", "inout"]
-
 ROLES = ("in", "out", "inout")
 
 

@@ -26,9 +26,7 @@ from roofexp.text.console import one_line
 from roofexp.text.numbers import engineering
 
 THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
-
 IDLE_S = 5.0  # a soak starts from an idle device: it is waited for so long
-
 IDLE_SHOWN_S = 0.5  # of idling in the readings before a soak
 
 
@@ -66,7 +64,6 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Progress = Callable[[float], None]
-
 _Timed: TypeAlias = "tuple[Timing, Samples, list[Flag], Clock, list[dict[str, float | str | None]], HostReading]"
 
 

@@ -31,15 +31,10 @@ from roofexp.records.point import Clock, Flag
 from roofexp.records.samples import Samples, median
 
 Facts = dict[str, Any]
-
 ENERGY_S = 0.5  # the counter moves every 0.1 s or so: over less than this its steps are too coarse
-
 FEWEST_STEPS = 3
-
 MOSTLY_TIMED = 0.9  # share of the time in the launches from which on the energy can be given to them
-
 AGREE = 0.05  # accumulator and samples
-
 STEPS_APART = 2  # so many of the readings' steps the two may be apart: each is seen a step late at either end
 
 

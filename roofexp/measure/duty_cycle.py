@@ -11,13 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 SAMPLES_PER_BATCH = 8  # hot samples are made so long that about as many fill a batch
-
 SETTLING_S = 1.0  # power limits act on means over up to a second
-
 LONGEST_SETTLING_S = 3.0
-
 TIMED_S = 1.0  # the least that is timed: several periods, and steps enough of the energy counter
-
 LONGEST_TIMED_S = 3.0
 
 

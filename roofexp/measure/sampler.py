@@ -16,15 +16,10 @@ from roofexp.records.point import Flag, Timing
 from roofexp.records.samples import Samples, known_within, median, quantile
 
 BATCH_TRIES = 5  # of a soak's batch, where other programs run on the units that are measured
-
 LONGEST_TRIES_S = 1.0  # what disturbs a launch is over by then: a longer one is long by itself
-
 SHORT_BATCH = 0.25  # of what was asked for: a disturbed launch had chosen the batch
-
 FEWEST_SAMPLES = 3  # taken even when one sample is longer than the budget
-
 LEAST_TIMED_S = 0.01  # in the launches themselves: what disturbs a GPU for a millisecond is no tenth of the time then
-
 RESTORE_LAUNCHES = 1000  # inout operands are renewed after this many launches, before they run away
 
 

@@ -17,13 +17,9 @@ from roofexp.records.point import Flag, Timing
 from roofexp.records.samples import LAP_S, Samples, median, window_s, windows
 
 BATCH_S = 0.02  # a hot sample: short beside a lap, long beside what the host does between two of them
-
 AHEAD_S = 0.12  # queued ahead: longer than the readings at a lap hold the host
-
 FEWEST_AHEAD = 2  # one runs while the next waits
-
 WINDOWS = 60  # at most so many are compared when the settled part is looked for
-
 SETTLED_SHARE = 0.9  # of the windows: single disturbances do not unsettle
 
 

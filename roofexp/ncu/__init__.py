@@ -18,9 +18,7 @@ from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 
 NOT_FOUND = 127  # what a shell returns for a command that does not exist
-
 _TOOL_PREFIX = re.compile(r"^==\w+==\s*")
-
 _METRIC = re.compile(r"Failed to find metric\s+(?:regex:)?\^?\"?([\w.]+?)(?:\\?\.\(|\$|\"|\s|$)")
 
 
@@ -97,11 +95,8 @@ PLACES = (  # where installers put it, beside the PATH
 )
 
 VERSION_TIMEOUT_S = 0.5  # a wrong path is refused within a second, the versions found included
-
 QUERY_TIMEOUT_S = 180.0
-
 _VERSION = re.compile(r"Version\s+(\d[\d.]*)")
-
 _VERSION_IN_PATH = re.compile(r"nsight-compute[-/](\d{4}\.\d+(?:\.\d+)*)", re.IGNORECASE)
 
 

@@ -19,7 +19,6 @@ from roofexp.errors import BadInputError
 from roofexp.placing.limits import nearest_architecture
 
 Level = Literal["basic", "hierarchy", "diagnosis"]
-
 LEVELS: tuple[Level, ...] = ("basic", "hierarchy", "diagnosis")
 
 

@@ -179,7 +179,6 @@ TENSOR_SUFFIXES = (
 )
 
 _METRIC = re.compile(r"[a-z0-9]+__[\w.]+")
-
 _TENSOR = re.compile(r"^(?:Op:\w+ )?Src:\w+(?: Dst:\w+)?(?: Sparsity:\w+)?$")
 
 

@@ -20,9 +20,7 @@ MISSING = frozenset(
 )
 
 _GROUPS = "'\u2019 \u00a0\u202f_"  # apostrophes, the spaces of French and Swiss locales, underscore
-
 _INSTANCES = re.compile(r"^(\S+) \(.*\)$")  # "12 (3; 4; 5)": the value of the launch, then of each instance
-
 _AMBIGUOUS = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}$")
 
 
@@ -109,17 +107,11 @@ def _evidence(text: str) -> str | None:
 
 # fractions, so that 250000 ns is 0.00025 s to the last bit
 PREFIXES = {letter: Fraction(1000) ** power for letter, power in zip("kKMGTPE", (1, 1, 2, 3, 4, 5, 6), strict=True)}
-
 SMALL = {letter: Fraction(1, 1000**power) for letter, power in zip("muµnp", (1, 2, 2, 3, 4), strict=True)}
-
 BINARY = {f"{letter}i": Fraction(1024) ** power for letter, power in zip("KMGT", (1, 2, 3, 4), strict=True)}
-
 ONE = Fraction(1)
-
 _BYTES = {"byte": "byte", "bytes": "byte", "B": "byte"}
-
 _SECONDS = {"s": "s", "sec": "s", "second": "s", "seconds": "s"}
-
 _HERTZ = {"hz": "Hz", "Hz": "Hz", "HZ": "Hz"}
 
 _COUNTS = {

@@ -22,11 +22,8 @@ from roofexp.ncu.launch import Launch
 from roofexp.ncu.report import read_rep_file, read_report
 
 START_S = 180.0  # until the child has opened the GPU
-
 REPORT_S = 300.0  # from the last point to the end of ncu
-
 GRACE_S = 30.0  # after a point's own time, for ncu to notice and to report
-
 POLL_S = 0.05
 
 # these concern every point, however many are left: the session is ended as soon as ncu says so

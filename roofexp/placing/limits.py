@@ -17,7 +17,6 @@ from roofexp.config.yaml_file import read_yaml
 from roofexp.errors import BadInputError
 
 MIXES = ("read", "write", "copy", "triad")  # the access mixes that a DRAM roof must have been measured with
-
 _OWN_CLOCK = ("fp64_tensor",)  # tensor work that holds the boost clock of the CUDA cores
 
 # precisions that exist on tensor cores only are written without the suffix

@@ -18,9 +18,7 @@ from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Point
 
 LIMITS = "limits"  # the code version of roofs that were computed, not measured
-
 CACHE_NOTE = "its traffic is that of a cache here, and only DRAM limits are published"
-
 RATE_NOTE = "no {precision} rate of the card is published"
 
 

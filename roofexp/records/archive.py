@@ -39,11 +39,8 @@ def stored_config_folders(folder: Path) -> list[Path]:
 
 
 Kind = Literal["samples", "clocks", "counters"]
-
 Rows = list[dict[str, str]]
-
 POINTS, CONFIGS = "points.jsonl.xz", "configs.jsonl.xz"
-
 KINDS: tuple[Kind, ...] = ("samples", "clocks", "counters")
 
 
@@ -153,9 +150,7 @@ def _unpacked(file: Path) -> bytes:
 
 
 KEPT = ("points.csv", "roofs.json", "reproduced.csv", "by_hand.csv", "faults.csv")
-
 FIGURES = ("*.png", "*.svg", "*.csv")
-
 OF_ONE_MACHINE = ("tracking", "outputs", "gate")  # keys that say where things lie, and nothing about the measurement
 
 PLACES = tuple(

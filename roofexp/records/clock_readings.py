@@ -10,7 +10,6 @@ import msgspec
 from roofexp.records.samples import median
 
 Row = Mapping[str, float | str | None]
-
 IDLE = 0x1
 
 # Bits of the clocks' event reasons (nvml.h). The first and the second are no throttling.
@@ -27,7 +26,6 @@ REASONS = {
 }
 
 NOT_THROTTLING = IDLE | 0x2 | 0x100
-
 NVML = "NVML's energy counter"
 
 # The accumulated time of each cause, and the event reasons that say the same at one moment.

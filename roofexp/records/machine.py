@@ -7,7 +7,6 @@ from typing import Any, Literal
 import msgspec
 
 RoofKind = Literal["compute", "bandwidth", "launch"]
-
 ClockDomain = Literal["compute", "none"]
 
 

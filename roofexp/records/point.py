@@ -16,9 +16,7 @@ from roofexp.records.files import write_json
 from roofexp.text.numbers import engineering, plain
 
 VERSION = 2
-
 UNREADABLE = "unreadable record"
-
 Status = Literal["ok", "skipped", "failed"]
 
 Bound = Literal[

@@ -25,7 +25,6 @@ from roofexp.records.files import write_atomically, write_json
 from roofexp.records.machine import Machine, RoofSet
 
 LIBRARIES = ("hydra-core", "omegaconf", "numpy", "numba", "mlflow", "pandas", "cupy-cuda12x", "cupy-cuda13x", "torch")
-
 SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json")
 
 POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
@@ -34,9 +33,7 @@ POINT_FILES = (  # hydra.yaml is left out: it says nothing about the point
 )
 
 STOP_MARK = ".stopped"  # fail_fast: no further point of this sweep is measured
-
 JUDGED_WITH = "placing"  # in sweep.yaml: thresholds other than those of the configurations, if judged anew
-
 NO_COUNTERS_MARK = ".no_counters"  # why there are none: jobs that count themselves do not ask again
 
 

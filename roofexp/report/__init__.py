@@ -16,7 +16,6 @@ from roofexp.report.verdict_rows import Series, anchor, series_of, strip, verdic
 from roofexp.text.numbers import engineering, percent, plain
 
 TEMPLATES = Path(__file__).parent / "templates"
-
 FEW = 6  # points named beside a warning; the rest unfolds
 
 
@@ -66,7 +65,6 @@ def breakable(text: str) -> Any:
 
 
 REPORT = "report.html"
-
 SERIES_FROM, PER_SERIES = 12, 3  # points in all and of a kernel from which the table is summed up by kernel first
 
 

@@ -14,13 +14,9 @@ from roofexp.report.contents import Contents
 from roofexp.text.numbers import percent
 
 Level = Literal["wrong", "caution", "note"]
-
 JUNIT = "gate.xml"
-
 LEVELS: tuple[Level, ...] = ("wrong", "caution", "note")
-
 ABOVE_LIMIT = 1.01  # of a roof over its limit: beyond what a clock reading is wrong by
-
 OLD_DAYS = 30  # roofs measured longer before their points than this are pointed out
 
 

@@ -18,7 +18,6 @@ from roofexp.records.points_table import read_points_table
 from roofexp.records.sweep_folder import POINT_FILES, SWEEP_FILES, read_roofs, read_sweep
 
 Source = Literal["records", "packed", "table"]
-
 ALLOWED = "allowed: the folder of one sweep, with N/point.json, points.jsonl.xz or points.csv in it"
 
 

@@ -20,15 +20,10 @@ from roofexp.records.sweep_folder import JUDGED_WITH
 from roofexp.report.contents import Contents, Link, Links
 
 _SVG = "{http://www.w3.org/2000/svg}"
-
 _XLINK = "{http://www.w3.org/1999/xlink}href"
-
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-
 _DECIMALS = re.compile(r"(\d+\.\d\d)\d+")
-
 _GEOMETRY = ("d", "x", "y", "points", "transform", "width", "height")
-
 _FONT = re.compile(r"font-family: 'DejaVu Sans'")
 
 
@@ -102,7 +97,6 @@ def _points(length: str | None) -> str:
 
 
 MOST_BYTES = 10_000_000  # of SVG in one page; what goes beyond it stands as an image
-
 FIRST = ("roofline", "size_sweep")  # kinds in this order, then the others by name
 
 

@@ -10,7 +10,6 @@ from roofexp.records.point import Point
 from roofexp.text.numbers import engineering, percent, plain, span
 
 STALLS = 5  # reasons shown; counters.csv has all
-
 Detail = tuple[str, str]
 
 

@@ -9,7 +9,6 @@ from roofexp.records.machine import Machine, Roof, RoofCheck
 from roofexp.roofs.benchmark import HIGHEST, PRIVATE_LEVELS, Benchmark, Outcome
 
 TOO_HIGH = 1.02  # of the limit: the clock or the table of rates must be wrong
-
 TOO_LOW = 0.90  # of the limit: published, with a flag
 
 

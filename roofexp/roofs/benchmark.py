@@ -21,11 +21,8 @@ STREAMS = {"read": (1, 0), "write": (0, 1), "copy": (1, 1), "triad": (2, 1)}  # 
 
 # Levels that run on the clock of the unit that they belong to.
 PRIVATE_LEVELS: dict[str, tuple[str, ...]] = {"cpu": ("l1", "l2"), "cuda": ("l1", "shared")}
-
 HIGHEST = "highest"  # a ceiling of whichever compute roof of its precision turns out to be the highest
-
 MEMORY_BYTES = 16 * 1024**3  # where the device does not say how much it has
-
 BY_PRECISION = ("kernel", "instruction", "pipe")  # one value, or one for each precision
 
 
@@ -120,13 +117,9 @@ def kernel_of(benchmark: Benchmark, machine: Machine, folders: list[Path], fill:
 
 
 LOAD_S = 1.5  # of load before the first look; power control takes a second to find its clock
-
 LOOK_S = 1.5  # the rate must stay within SETTLED over this long
-
 SETTLED = 0.01
-
 LOOKS = 2
-
 BATCH_S = 0.05  # launches of one sample; between samples the GPU waits for the host some 0.1 ms
 
 

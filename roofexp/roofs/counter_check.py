@@ -27,21 +27,13 @@ from roofexp.roofs.store import RoofStore
 from roofexp.text.numbers import plain
 
 TOLERANCE = 0.01
-
 MERGED = 0.05  # of a ceiling's bytes: what two SMs want from L2 at the same moment is fetched once for both
-
 TIMEOUT_S = 120.0  # of one benchmark
-
 DRAM_READ, DRAM_WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
-
 L2_READ, L2_WRITTEN = "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum"
-
 SECTOR_BYTES = 32
-
 HELD = "L2 may hold {} at the end"
-
 SHARED = "SMs may have shared {}"
-
 OPERATIONS_PER_MULTIPLY_ADD = 2  # IMAD is one integer instruction to the counter; the loop adds 0.4 % of others
 
 

@@ -26,11 +26,8 @@ from roofexp.records.machine import Machine, RoofCheck
 from roofexp.roofs.benchmark import Benchmark
 
 CURE = "pip install nvidia-cuda-nvdisasm"
-
 _ENTRY = re.compile(r"\.text\.(\w+):")
-
 _INSTRUCTION = re.compile(r"\s+/\*\w{4,}\*/\s+(?:@!?U?P\w+ )?\s*([A-Z][\w.]*)")
-
 Blocks = list[list[str]]  # mnemonics in order, a list for each block of code that is entered at one place
 
 

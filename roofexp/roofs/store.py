@@ -30,13 +30,9 @@ from roofexp.roofs.benchmark import PRIVATE_LEVELS, Benchmark, Outcome, kernel_o
 from roofexp.roofs.precompile import CompileAhead
 
 Run = Callable[[Request], Reply]
-
 Announce = Callable[[str], None]
-
 NOT_IDENTIFYING = ("policy",)  # keys of the configuration that change no measured number
-
 CODE_SUFFIXES = (".py", ".cu", ".cuh")
-
 _measured_here: set[Path] = set()  # files written by this process: disturbed or not, a sweep measures its roofs once
 
 
@@ -325,11 +321,8 @@ def _texts(value: Any) -> list[str]:
 
 
 WORTH_SAYING_S = 3.0
-
 TYPICAL_S = 1.0  # of a benchmark that was never measured here: compiled, checked, timed
-
 TYPICAL_CPU_DRAM_S = 12.0  # large arrays, filled and compared by the cores themselves
-
 TAKES_THEM = "roofs=cached takes them as they are"
 
 

@@ -21,7 +21,6 @@ from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
 
 PREFIX = "resume="
-
 PLACES = ("hydra.run.dir=", "hydra.sweep.dir=")
 
 

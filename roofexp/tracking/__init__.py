@@ -28,11 +28,8 @@ from roofexp.tracking.sweep_run import (
 )
 
 UI_SERVER = "http://localhost:5000"  # where mlflow ui answers unless told otherwise
-
 log = logging.getLogger(__name__)
-
 COMPLETE = ("FINISHED", "FAILED")  # a child in another state was left by a process that died
-
 Outcome = Literal["new", "renewed", "unchanged"]
 
 

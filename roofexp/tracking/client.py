@@ -37,7 +37,6 @@ ENVIRONMENT = {  # unless the user says otherwise
 }
 
 RUNS_AT_ONCE = 1000  # in one answer of a search
-
 PARAMS_AT_ONCE = 100  # that a server takes
 
 
@@ -255,11 +254,8 @@ def _check_artifacts(location: str, address: StoreAddress, name: str) -> None:
 
 
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # runs first, instead of language model traces
-
 SHARED = "mlflow.sharedViewState."
-
 POINTS, SWEEPS = "points", "sweeps"
-
 BY_DATE = "attributes.start_time"
 
 POINT_COLUMNS = [

@@ -14,7 +14,6 @@ from typing import Any, TypeGuard, TypeVar
 import msgspec
 
 KEY_LENGTH = 250
-
 V = TypeVar("V")
 
 
@@ -63,7 +62,6 @@ def clean_keys(values: Mapping[str, V]) -> dict[str, V]:
 
 
 FORMAT = 2  # of what is written into a run; a higher one makes mirroring renew older runs
-
 PARAM_LENGTH, TAG_LENGTH, NAME_LENGTH = 6000, 8000, 250  # characters that MLflow keeps
 
 

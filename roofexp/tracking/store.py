@@ -25,13 +25,9 @@ import msgspec
 from roofexp.errors import BadInputError
 
 FREE_BYTES = 16_000_000  # a fresh database takes 1 MB, a point 15 kB
-
 PROBE_S = 4.0  # for a lock to be released, or a server to answer
-
 CREATION_S = 120.0  # another process may be creating the database; MLflow needs up to 5 s for it
-
 PORTS = {"postgres": 5432, "mysql": 3306, "mssql": 1433}
-
 OTHER_STORE = "name another with tracking.uri=sqlite:////folder/new.db, or go on without MLflow by tracking=none"
 
 

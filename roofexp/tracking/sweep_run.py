@@ -26,9 +26,7 @@ from roofexp.tracking.run import RunContent, build_content, hash_of, millisecond
 from roofexp.tracking.store import StoreAddress, TrackingError, check_address, resolve_store, shown
 
 PAGES = ("report.html", "gate.xml", "gate.md", "gate.yaml")
-
 KEPT_FILES = (*SWEEP_FILES, *PAGES, *PACKED_FILES)
-
 FIGURES = ("*.png", "*.svg", "*.csv")
 
 

@@ -21,9 +21,7 @@ from roofexp.records.machine import Machine
 from roofexp.records.point import Check, Flag
 
 IMPLEMENTATIONS = ("cpu", "numpy")
-
 CACHE_LINE_BYTES = 64
-
 TYPES = {"float64", "float32"}  # what numba and NumPy's BLAS compute in
 
 

@@ -204,7 +204,6 @@ def _count(cpu_list: str) -> int:
 
 
 RAPL = "RAPL's energy counter of the packages"
-
 ROOT = Path("/sys/class/powercap")
 
 
@@ -248,21 +247,13 @@ def _range(folder: Path) -> int:
 
 
 CHAIN_ARCHITECTURES = {"x86_64", "AMD64", "aarch64", "arm64"}  # where register add and xor take one cycle each
-
 SHORT_CYCLES, LONG_CYCLES = 400_000, 3_400_000
-
 MOST_TRIES = 12
-
 READ_S = 1.0  # between two readings during a soak
-
 AGREEMENT = 0.005  # of the two fastest tries: an interrupted chain is slower, never faster
-
 MOST_START = 1.15  # starting the threads takes no larger share than this: beyond it the short chain was interrupted
-
 ALL_CORES = "dependent chain of one-cycle operations, all cores, before and after"
-
 ONE_CORE = "dependent chain of one-cycle operations, one core's own time (the others were interrupted)"
-
 Row = dict[str, float | str | None]
 
 

@@ -25,15 +25,10 @@ from roofexp.records.files import write_atomically
 from roofexp.text.console import first_line
 
 OPTIONS = ("--std=c++17", "--generate-line-info", "--device-as-default-execution-space")
-
 CURE = "install roofexp[cuda13] or roofexp[cuda12]"
-
 CUBIN_START = b"\x7fELF"
-
 FRONT_END_ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
-
 ASSEMBLER_ERROR = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (?P<what>.*)$")
-
 QUOTED_INCLUDE = re.compile(r'^\s*#\s*include\s+"(?P<name>[^"]+)"', re.MULTILINE)
 
 

@@ -29,9 +29,7 @@ from roofexp.records.point import Check, Flag
 from roofexp.text.numbers import engineering
 
 IMPLEMENTATIONS = ("cuda", "cupy", "torch")
-
 MOST_QUEUEING = 0.5  # of the time of launches: where the host takes longer to queue them, it is kept out by the gate
-
 RESERVE_BYTES = 512 * 1024**2  # what the context and libraries take beside arrays
 
 

@@ -15,7 +15,6 @@ from roofexp.errors import FailedError
 from roofexp.kernel import Kernel, Operand
 
 CONTAINERS = {"bfloat16": "uint16", "float8_e4m3": "uint8"}
-
 INT8_SCALE = 32.0  # standard deviations to integers: four of them fill the range
 
 
@@ -97,9 +96,7 @@ def _to_e4m3(values: Any) -> Any:
 
 # cudaDataType_t and cublasComputeType_t, from library_types.h and cublas_api.h
 DATA_TYPES = {"fp64": 1, "fp32": 0, "tf32": 0, "fp16": 2, "bf16": 14}
-
 COMPUTE_TYPES = {"fp64": 70, "fp32": 68, "tf32": 77, "fp16": 68, "bf16": 68}
-
 NO_TRANSPOSE, DEFAULT_ALGORITHM = 0, -1
 
 

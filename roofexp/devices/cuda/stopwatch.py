@@ -17,15 +17,10 @@ from typing import Any
 from roofexp.devices.cuda.code import load_module
 
 GATE_TIMEOUT_NS = 2_000_000_000  # the gate opens by itself: a queue that never gets there must not hang the GPU
-
 MARKS = 512  # pairs of marks kept before they are read back
-
 CLOCK_BLOCKS_PER_SM = 4
-
 WAKE_READINGS, WAKE_FLUSHES = 200, 100  # about 5 ms each
-
 CALIBRATIONS = 40
-
 Launch = Callable[[], Any]
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 Row: TypeAlias = "Series[Any] | dict[str, Any]"  # one point
-
 COUNTED_LEVELS = ("dram", "l2", "l1", "shared")
 
 NUMBERS = [

@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 
 # What a place costs, in line heights of distance from where words would best stand. Lines weigh as they are drawn with.
 COVERS_MARK, NEARER_TO_ANOTHER, CROSSES_LEADER = 8.0, 4.0, 3.0
-
 LOST_WORDS = 1.5  # what each shortening costs
-
 TOLERABLE = 4.0  # words that cost more are tried shorter
-
 FEW = 4  # names that find their places without adjustText
-
 ROUNDS = 40  # of adjustText
 
 

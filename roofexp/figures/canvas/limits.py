@@ -126,9 +126,7 @@ def _tick_text(value: float, prefixes: bool) -> str:
 
 
 SIDE = 5.0  # room for tick labels and the axis label, in font sizes
-
 BELOW = 3.3
-
 STRIP = 11.0  # width of the strip beside a plane
 
 

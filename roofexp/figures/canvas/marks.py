@@ -68,7 +68,6 @@ def _step(number: float) -> int | None:
 
 
 MOST_KERNELS = 24  # in the key; hover text names all
-
 CROWD = 150  # points from which marks are drawn small and translucent
 
 

@@ -135,13 +135,9 @@ def _referred(root: ElementTree.Element) -> set[str]:
 
 
 LINE = 1.32  # line height over font size
-
 TITLE = 1.2  # title over font size
-
 SMALL = 0.85  # footnote over font size
-
 KEY_LINE = 1.4  # line height of the key, in font sizes
-
 EDGE = 0.6  # white around the page, in font sizes
 
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 LEVELS = ("dram", "l3", "l2", "l1")
-
 CEILINGS = 4  # compute ceilings that fit without a crowd
-
 BAND = 1.02  # clocks further apart than this are drawn as a band
 
 

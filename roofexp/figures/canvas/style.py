@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _asked = os.environ.get("MPLBACKEND")
-
 os.environ["MPLBACKEND"] = "agg"  # a misspelt or foreign backend would already end the import
 
 try:
@@ -31,22 +30,15 @@ finally:
         os.environ["MPLBACKEND"] = _asked
 
 MM_PER_INCH = 25.4
-
 NARROW_MM = 120  # narrower figures are one column of a page
-
 DOTS_PER_INCH = {FigureStyle.screen: 150, FigureStyle.paper: 300}
-
 UNIT = r"(?:%|[pnµmkMGTPE]?(?:Hz|B|s|B/s|FLOP/s|FLOP/B)(?![\w/]))"  # stays on the line of its number
-
 FONT = "DejaVu Sans"  # comes with Matplotlib, and is wider than its substitutes: words placed by it fit in all
-
 INK, FADED, FAINT = "#222222", "#5f5f5f", "#e4e4e4"
-
 ROOF, CEILING = "#3c3c3c", "#8a8a8a"
 
 # Markers of similar area that stay apart when hollow and in grey print.
 MARKERS = {"fp64": "D", "fp32": "o", "tf32": "h", "fp16": "s", "bf16": "^", "fp8": "v", "int8": "P"}
-
 PRECISIONS = list(MARKERS)
 
 

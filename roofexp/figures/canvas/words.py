@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 LEAST_POINTS = 5
-
 REACH = 2.0  # the points must lie this factor below and above the ridge
 
 

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 ROW = 1.75  # height of a row, in font sizes
-
 NEAR, FAR = 1.35, 3.0  # the axis reaches so many times the largest change, or the floor
-
 RED, BLUE, ORANGE, GREY, PALE = "#d55e00", "#0173b2", "#de8f05", "#8a8a8a", "#bdbdbd"
 
 
@@ -49,7 +47,6 @@ CHANGE_LOOKS: dict[tuple[str, ...], dict[str, Any]] = {  # apart in grey print t
 }
 
 SLOWER = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0, 9.0, 29.0, 99.0)
-
 FASTER = (-0.001, -0.002, -0.005, -0.01, -0.02, -0.05, -0.1, -0.2, -0.3, -0.5, -0.8, -0.9, -0.98, -0.99)
 
 
@@ -126,15 +123,10 @@ def _ticks(axes: Axes, reach: float, width_pt: float, font_pt: float) -> None:
 
 
 HEADING = 2.2  # above the lower panel, in font sizes
-
 SHORT = 2.0  # arrows shorter than so many marks are drawn as a mark alone
-
 FLATTEST, TALLEST = 0.42, 0.7
-
 ARROWS = "Arrows lead from A to B; where none is seen, a point moved by less than its mark."
-
 ARROW_COST = 6.0  # of writing across an arrow, in line heights
-
 MOST = 30  # rows of the lower panel
 
 

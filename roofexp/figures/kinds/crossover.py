@@ -68,15 +68,10 @@ def crossing_size(sizes: Sequence[float], shares: Sequence[float], wanted: float
 
 
 LEAST_POINTS = 5  # two parameters, and something left to judge the fit by
-
 STEPS = 400  # of the grid over the crossover
-
 DRAWS = 400
-
 NEAR = 5.0  # the second, fine grid reaches this far from the best of the first
-
 NORMAL_95 = 1.959964
-
 SEED = 20090401  # the interval is the same whenever it is computed
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 LEAST_POINTS = 3
-
 LEAST_SPAN = 10.0  # largest over smallest intensity: less does not tell arithmetic from bytes
 
 
@@ -78,7 +77,6 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
 
 
 POWER_HEIGHT = 0.22  # of the power panel over the width
-
 Path = list[tuple[float, float]]
 
 

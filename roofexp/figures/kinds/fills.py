@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 SAME = ["kernel", "size", "precision", "implementation", "params", "cache_state", "held_by"]
-
 ORDER = ("zeros", "uniform", "normal")
-
 MOST_GROUPS = 12
 
 

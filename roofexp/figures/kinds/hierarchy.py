@@ -101,13 +101,9 @@ def _itemsize(precision: str) -> int | None:
 
 
 SHAPES = {"dram": "o", "l2": "s", "l1": "^", "shared": "D"}
-
 NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1", "shared": "shared memory"}
-
 MOST_COLOURS = 9  # where more points have names of their own, colour is the kernel
-
 ALIKE = 0.9  # shares of two roofs nearer to each other than this are both told
-
 MOST_POINTS = 40  # each of them is a line with up to four marks
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROOM = 0.14  # decades beside the ridges
-
 LEAST = 0.42  # decades shown
 
 
@@ -122,13 +121,9 @@ def _heading(ridges: Sequence[Ridge]) -> str:
 
 
 NEAR = 8.0  # kernels within this factor of a ridge are in sight
-
 ROOT = 1 / math.sqrt(2)
-
 BESIDE = 1.3
-
 NUMBERED = 3  # precisions whose ridges are numbered on the plane; the panels below number all
-
 SAME = 1.01  # bandwidths nearer to each other than this are one line
 
 

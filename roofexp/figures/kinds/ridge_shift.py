@@ -33,13 +33,9 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 HEADING = 1.7  # above each lower panel, in font sizes
-
 ACROSS = {True: 4, False: 2}  # lower panels in a row, in wide and in narrow figures
-
 MOST_KERNELS = 8
-
 MOST_IN_MAP = 4
-
 MANY = 12  # kernels at a size; from here on the clocks are those of a kernel at all its sizes
 
 

@@ -18,15 +18,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 What = Literal["held", "burst", "sustained"]
-
 APART = 1.03  # ridges nearer to each other than this have not moved
-
 SAME_CLOCK = 1.01  # points within this held one clock
-
 SAME_PLACE = 0.03  # relative: kernels nearer to each other are one line
-
 MOST_STAGES = 6  # of a precision
-
 UNSTEADY = {"clock moved", "machine not quiet"}  # flags of points
 
 

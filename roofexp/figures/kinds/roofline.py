@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 FLATTEST, TALLEST = 0.5, 0.9  # height over width of the plane
-
 MOST_KNEES = 6
-
 PATHS = 60  # points up to which the sizes of a kernel are joined
 
 

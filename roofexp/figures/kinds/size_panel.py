@@ -79,11 +79,8 @@ def pieces_of(ground: Ground, path: Vertices) -> list[Segment]:
 
 
 DASHES: dict[str, Any] = {"launch_per_s": (0, (1, 1.6)), "bandwidth_per_s": (0, (5, 2)), "compute_per_s": "-"}
-
 FAR = 300.0  # times the roofs: a bound further up is left out
-
 SHADE = "#ececec"
-
 SLOW = 0.97  # of the highest clock of the panel: what held less is marked
 
 

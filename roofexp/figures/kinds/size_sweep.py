@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 PANEL_MM = 75  # the least width of a panel
-
 ROWS = 4  # of panels at most
-
 TIMED = 6  # panels up to which times are drawn below the rates
-
 LATENCY_SHARE = 0.30  # less than this share of the roofs is latency-bound, as in placing.far_below
 
 
@@ -184,7 +181,6 @@ def _bounds_note(panels: list[Panel], roofs: RoofSet | None) -> str:
 
 
 FAR = 20.0  # times below the shortest time: a bound further down is left out
-
 STEPS = 60  # of the fitted curve
 
 

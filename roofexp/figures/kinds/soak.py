@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 BANDS = ("#fbf1dc", "#f9e2df", "#e9e9f5", "#e4f1ea")
-
 HIGH, LOW, GAP, HEADING = 15.0, 7.5, 1.1, 1.7  # panels, in font sizes
 
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MEANS = ("nvml_sm_hz", "power_w", "temperature_c")
-
 POWER_S = 1.0  # NVML's counter moves every 0.1 s and is read up to 0.05 s late: a fifth of what a quarter second shows
-
 Row = Mapping[str, Any]
 
 

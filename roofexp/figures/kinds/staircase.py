@@ -22,13 +22,9 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.page import Drawing
 
 LEAST_SIZES = 6
-
 MOST_INTENSITY = 0.5  # FLOP/B: below it every level of every machine is a matter of bandwidth
-
 KEEPS = 0.75  # of a cache filled from one launch to the next: as in roofline.model_traffic
-
 MOST_SERIES = 10
-
 HEIGHT = 0.5  # over width
 
 

@@ -21,11 +21,8 @@ from numba.extending import intrinsic
 from roofexp.errors import SkippedError
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
-
 WORDS = 16  # of 64 bits, that a launch can hand to its workers
-
 Values = list[ir.Value]
-
 Emit = Callable[[ir.IRBuilder, ir.Value, "Arguments"], None]
 
 

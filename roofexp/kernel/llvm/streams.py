@@ -13,7 +13,6 @@ from llvmlite import ir
 from roofexp.kernel.llvm.builder import I64, Arguments, Emit, Team, Values, Vector, counted_loop
 
 READ_UNROLL = 8  # maxima that do not wait for each other: two loads per cycle, up to four cycles each
-
 ALIGNMENT_BYTES = 64  # a cache line on x86-64 and on most arm64, and the widest vector
 
 # index, vector, number of vectors, carried values -> new carried values
