@@ -1,4 +1,4 @@
-"""The points of a sweep that hardware counters are wanted for, rebuilt from their folders."""
+"""Counts a sweep's points under ncu: which points need counters, and how their records receive them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is placed: a launch, or all launches of one kernel taken together."""
+"""Counters of a launch, or summed over the launches of a kernel, and counted FLOPs compared with the formula's."""
 
 from __future__ import annotations
 

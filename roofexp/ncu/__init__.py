@@ -1,4 +1,4 @@
-"""Why ncu gave no counters, in words a user can act on."""
+"""Nsight Compute on this machine: where it is, which metrics it offers, and why it gave no counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process under ncu is told to run, and what it says of its progress: files between two processes."""
+"""The process that ncu profiles: its tasks, its progress file, its watchdog, and the command line that starts it."""
 
 from __future__ import annotations
 

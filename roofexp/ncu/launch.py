@@ -1,4 +1,4 @@
-"""One profiled launch as any ncu page describes it: who, where, and its metrics in SI units."""
+"""One profiled launch as any ncu page describes it, its metrics in SI units, and the names of kernels and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as ncu prints them: grouped or not, with a decimal point or a decimal comma, or missing.
+"""Numbers and units as ncu prints them: grouped or not, with a decimal point or comma, scaled or in base units.
 
 The rule, decided once per file. A number that can be read in one way only is evidence: ``1,309,471.30`` and ``0.5``
 for the decimal point, ``1.234,5`` and ``0,5`` for the decimal comma. The convention with more evidence is used for the

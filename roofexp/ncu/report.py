@@ -21,7 +21,7 @@ from roofexp.ncu import explain_ncu_failure, find_ncu
 from roofexp.ncu.catalogue import is_counter, is_known
 from roofexp.ncu.launch import Launch, Metric, build_launch, metric_name
 from roofexp.ncu.numbers import Convention, UnknownUnitError, choose_convention, convert, parse_number, to_base
-from roofexp.ncu.table import Contents, Row, Table, read_contents, what_is_it
+from roofexp.ncu.table import Contents, ReportTable, Row, read_contents, what_is_it
 
 _SNIFFED = 4096  # bytes looked at to tell text from binary
 
@@ -66,7 +66,7 @@ def _numbers(contents: Contents) -> Iterator[str]:
                 yield row[column]
 
 
-def _read_wide(table: Table, index: int, convention: Convention, where: str) -> list[Launch]:
+def _read_wide(table: ReportTable, index: int, convention: Convention, where: str) -> list[Launch]:
     if table.units is None:
         _check_unscaled(table, convention, where)
     named: list[tuple[str, str, str]] = []  # column, metric, unit
@@ -81,7 +81,7 @@ def _read_wide(table: Table, index: int, convention: Convention, where: str) -> 
     return launches
 
 
-def _read_long(table: Table, index: int, convention: Convention, where: str) -> list[Launch]:
+def _read_long(table: ReportTable, index: int, convention: Convention, where: str) -> list[Launch]:
     """Rows belong together by host, process and launch number; in a summary, by process, kernel and configuration."""
     keys = ["Host Name", "Process ID", "ID"]
     if table.layout == "summary":
@@ -148,7 +148,7 @@ def _unscaled_unit(metric: str) -> str:
     return "byte" if "bytes" in metric and ".pct" not in metric else ""
 
 
-def _check_unscaled(table: Table, convention: Convention, where: str) -> None:
+def _check_unscaled(table: ReportTable, convention: Convention, where: str) -> None:
     """Sums of bytes, instructions and nanoseconds are whole numbers, unless they were scaled."""
     for row in table.rows:
         for column in table.metrics:

@@ -55,7 +55,7 @@ IDENTITY = (
 _LONGEST_ROW = 50  # lines that one quoted field may run over
 
 
-class Table(msgspec.Struct, kw_only=True):
+class ReportTable(msgspec.Struct, kw_only=True):
     """``metrics`` are the columns of a wide table that hold metrics; ``units`` is None where it has no row of units."""
 
     layout: Layout
@@ -69,7 +69,7 @@ class Table(msgspec.Struct, kw_only=True):
 class Contents(msgspec.Struct, kw_only=True):
     """What a file holds: tables, the tool's own lines as (kind, text), and everything else."""
 
-    tables: list[Table]
+    tables: list[ReportTable]
     tool_lines: list[tuple[str, str]]
     other_lines: list[str]
 
@@ -118,12 +118,12 @@ def _heads_launches(names: set[str]) -> bool:
     return {"Kernel Name", "ID"} <= names and len(names) > 2
 
 
-def _table(names: list[str], line: int) -> Table:
+def _table(names: list[str], line: int) -> ReportTable:
     layout: Layout = "wide"
     if "Metric Name" in names:
         layout = "summary" if "Average" in names else "long"
     metrics = [name for name in names if name not in IDENTITY and "Domain:" not in name and name]
-    return Table(
+    return ReportTable(
         layout=layout, line=line, header=names, metrics=metrics if layout == "wide" else [], units=None, rows=[]
     )
 
@@ -157,13 +157,13 @@ def _cells(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def _is_units(table: Table, row: Row, cells: int) -> bool:
+def _is_units(table: ReportTable, row: Row, cells: int) -> bool:
     """The row below a wide header that names no launch."""
     empty = not row.get("ID") and not row.get("Process ID") and not row["Kernel Name"]
     return table.layout == "wide" and not table.rows and table.units is None and empty and cells == len(table.header)
 
 
-def _is_launch(table: Table, row: Row, cells: int) -> bool:
+def _is_launch(table: ReportTable, row: Row, cells: int) -> bool:
     """Rows of a long table may end early (ncu leaves out the columns of rules); those of a wide table may not."""
     if cells > len(table.header) or not row["Kernel Name"]:
         return False

@@ -1,4 +1,4 @@
-"""Checks of a roof: against arithmetic, and what a failed one makes of it."""
+"""Builds roofs from benchmark results and checks them against what the hardware can do by arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the access mixes of a memory level are made of."""
+"""The benchmarks behind the roofs: the plan for a precision, the kernel of each, and runs under sustained load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a roof's machine code holds: a kernel that compiles can still miss the instructions that it is about.
+"""Compiles the benchmarks of the roofs in advance and checks that their hot loops hold the intended instructions.
 
 NVIDIA's disassembler reads what was compiled, without a GPU; where it is not installed nothing is checked.
 """

@@ -8,10 +8,10 @@ from typing import Any
 from roofexp.records.machine import Roof, RoofCheck, RoofSet
 from roofexp.roofs.assembly import measured_above
 from roofexp.roofs.benchmark import STREAMS
+from roofexp.text.console import WIDTH_WITHOUT_TERMINAL
 from roofexp.text.numbers import engineering, percent, plain
 
 LEVELS = ("dram", "l3", "l2", "l1", "shared")  # from far to near
-WIDTH_WITHOUT_TERMINAL = 160
 MORE_THAN_ONE_WAY = 1.05  # of its reads or writes alone: a level that moves both at once
 MORE_THAN_BURST = 1.0005  # a sustained rate above that of the bursts has its reason beside it
 

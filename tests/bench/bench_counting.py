@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from roofexp.config.paths import conf_folder, kernels_folder
-from roofexp.counters.counting import Wish, count_sweep
+from roofexp.counters.counting import CountRequest, count_sweep
 from roofexp.kernel.load import load_kernel
 from roofexp.ncu import find_ncu
 from roofexp.ncu.session import child_environment
@@ -99,7 +99,7 @@ def test_twelve_points_with_one_metric(ncu: Path, tmp_path: Path) -> None:
         assert (tmp_path / "bare.csv").read_text().count('"saxpy"') == len(SIZES)
 
     def ours() -> None:
-        wish = Wish(override={"level": "basic", "metrics": [METRIC]}, again=True)
+        wish = CountRequest(override={"level": "basic", "metrics": [METRIC]}, again=True)
         assert count_sweep(folder, wish, say=lambda line: None) == len(SIZES)
 
     bare(), ours()  # compiled, cached, asked what ncu offers
@@ -121,7 +121,7 @@ def test_levels(ncu: Path, tmp_path: Path) -> None:
     folder = make_sweep(tmp_path / "sweep", *jobs, machine=machine)
     passes: dict[str, list[int]] = {}
     for level in ("basic", "basic", "hierarchy", "diagnosis"):
-        wish = Wish(override={"level": level}, again=True)
+        wish = CountRequest(override={"level": level}, again=True)
         took_s = seconds(lambda wish=wish: count_sweep(folder, wish, say=lambda line: None))
         counted = [point.counted for point in points_of(folder)]
         assert all(counts is not None and counts.unavailable is None for counts in counted), counted
