@@ -24,7 +24,7 @@ FEW = 4  # names that find their places without adjustText
 ROUNDS = 40  # of adjustText
 
 
-class Ground:
+class LabelCanvas:
     """One axes' area: what is taken by words, by points and by lines, and what still is free."""
 
     def __init__(

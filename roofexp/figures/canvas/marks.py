@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from pandas import DataFrame
 
-    from roofexp.figures.canvas.labels import Ground
+    from roofexp.figures.canvas.labels import LabelCanvas
     from roofexp.figures.canvas.page import Drawing
 
 SAME_PLACE = 0.02  # decades: nearer points cannot be told apart
@@ -173,7 +173,7 @@ def _start(group: Sequence[float], gap: float) -> float:
 
 
 def draw_badges(
-    ground: Ground,
+    canvas: LabelCanvas,
     places: Sequence[tuple[float, float]],
     numbers: Sequence[int],
     font_pt: float,
@@ -183,7 +183,7 @@ def draw_badges(
 ) -> None:
     """``along``: the direction (of length 1, upward) in which badges may give way; ``away``: where they stand from the
     places, in font sizes. Filled badges are white on dark, the others dark on white."""
-    axes = ground.axes
+    axes = canvas.axes
     pixels = axes.figure.dpi / 72 * font_pt
     ends = axes.transData.transform(list(places))
     order = sorted(range(len(ends)), key=lambda i: float(ends[i] @ along))
@@ -196,7 +196,7 @@ def draw_badges(
         x, y = (float(ends[i][k]) + (moved - from_) * along[k] + away[k] * pixels for k in (0, 1))
         middle = axes.transAxes.inverted().transform((x, y))
         tip = axes.transAxes.inverted().transform(ends[i])
-        ground.taken.append(Box(x, y, 0.55 * SIZE * pixels, 0.55 * SIZE * pixels))
+        canvas.taken.append(Box(x, y, 0.55 * SIZE * pixels, 0.55 * SIZE * pixels))
         line: dict[str, Any] = {"color": style.FADED, "linewidth": 0.07 * font_pt, "zorder": 5.5}
         axes.plot([tip[0], middle[0]], [tip[1], middle[1]], transform=axes.transAxes, clip_on=False, **line)
         _badge(axes, (float(middle[0]), float(middle[1])), str(numbers[i]), font_pt, filled[i])

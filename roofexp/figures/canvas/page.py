@@ -42,7 +42,7 @@ POINT_COLUMNS = [
 ]
 
 
-class Table:
+class VertexTable:
     """Collects vertices while they are drawn."""
 
     def __init__(self) -> None:

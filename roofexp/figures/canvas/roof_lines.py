@@ -8,9 +8,9 @@ import msgspec
 
 from roofexp.figures.canvas import style
 from roofexp.figures.canvas.frame import Held, held_clocks
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import Plane
-from roofexp.figures.canvas.page import Table
+from roofexp.figures.canvas.page import VertexTable
 from roofexp.figures.canvas.style import shortened
 from roofexp.records.machine import Roof, RoofSet
 from roofexp.text.numbers import engineering, percent, plain
@@ -33,7 +33,7 @@ class RoofLine(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     clock_hz: float | None
     main: bool  # what the points are compared with; the others stand by in grey
-    texts: list[str]  # the words on the line, and shorter ones for want of room
+    texts: list[str]  # the words on the line, and shorter ones where room is short
 
     @property
     def ceiling(self) -> bool:
@@ -161,7 +161,9 @@ def _depth(roof: Roof) -> int:
 Ends = tuple[tuple[float, float], tuple[float, float]]  # x from and to, y from and to
 
 
-def draw_roofs(axes: Axes, lines: RoofLines, plane: Plane, font_pt: float, table: Table, hover: dict[str, str]) -> None:
+def draw_roofs(
+    axes: Axes, lines: RoofLines, plane: Plane, font_pt: float, table: VertexTable, hover: dict[str, str]
+) -> None:
     """Bandwidths as diagonals up to the highest plateau, compute roofs as plateaus to the right edge.
 
     ``table`` takes every vertex, ``hover`` the words of each line by its id.
@@ -191,33 +193,33 @@ def draw_roofs(axes: Axes, lines: RoofLines, plane: Plane, font_pt: float, table
         table.line("ridge", f"ridge {line.roof.precision}", _vertices(((at, at), (bottom, line.rate))))
 
 
-def draw_strip_roofs(axes: Axes, lines: RoofLines, font_pt: float, table: Table) -> None:
+def draw_strip_roofs(axes: Axes, lines: RoofLines, font_pt: float, table: VertexTable) -> None:
     """The same bandwidths as level lines: they meet their diagonals at the edge of the plane."""
     for line in lines.bandwidth:
         axes.axhline(line.rate, **_look(line, font_pt))
         table.line("strip ceiling" if line.ceiling else "strip roof", line.roof.name, [{"bytes_per_s": line.rate}])
 
 
-def write_roofs(ground: Ground, lines: RoofLines, plane: Plane, font_pt: float) -> list[str]:
+def write_roofs(canvas: LabelCanvas, lines: RoofLines, plane: Plane, font_pt: float) -> list[str]:
     """The words on each line; returns those that found no room, for the footnote."""
     small = 0.85 * font_pt
     drawn = [(line, diagonal(line, lines, plane), 0.0) for line in lines.bandwidth]
     drawn += [(line, plateau(line, lines, plane), 1.0) for line in lines.compute]
-    segments = [(line, ground.segment(*ends), start) for line, ends, start in drawn]
-    verticals = [(line, at, ground.segment((at, at), (10**plane.y.low, line.rate))) for line, at in ridges(lines)]
-    ground.lines += [(segment, 3.0 if line.main else 1.0) for line, segment, _ in segments]
-    ground.lines += [(segment, 0.5) for _, _, segment in verticals]
+    segments = [(line, canvas.segment(*ends), start) for line, ends, start in drawn]
+    verticals = [(line, at, canvas.segment((at, at), (10**plane.y.low, line.rate))) for line, at in ridges(lines)]
+    canvas.lines += [(segment, 3.0 if line.main else 1.0) for line, segment, _ in segments]
+    canvas.lines += [(segment, 0.5) for _, _, segment in verticals]
     lost = []
     for line, segment, start in sorted(segments, key=lambda item: not item[0].main):
         colour = style.INK if line.main else style.FADED
-        if not ground.write_along(
+        if not canvas.write_along(
             segment, line.texts, start, fontsize=small, color=colour, label="roof-label", zorder=3
         ):
             lost.append(line.texts[-1])
     for line, at, segment in verticals:
         ridge = f"{line.roof.precision} ridge {plain(at)}"
         faded = {"fontsize": small, "color": style.FADED, "label": "ridge-label", "zorder": 3}
-        if not ground.write_along(segment, [f"{ridge} FLOP/B", ridge, plain(at)], 0.0, **faded):
+        if not canvas.write_along(segment, [f"{ridge} FLOP/B", ridge, plain(at)], 0.0, **faded):
             lost.append(ridge)
     return lost
 
@@ -260,7 +262,7 @@ def _level(line: RoofLine, bandwidth: float | None, end: float, plane: Plane) ->
     return (min(max(low, start), high), min(max(low, end), high)), (line.rate, line.rate)
 
 
-def _stroke(axes: Axes, ends: Ends, line: RoofLine, font_pt: float, table: Table, hover: dict[str, str]) -> None:
+def _stroke(axes: Axes, ends: Ends, line: RoofLine, font_pt: float, table: VertexTable, hover: dict[str, str]) -> None:
     gid = f"roof-{len(hover)}"
     hover[gid] = _hover(line)
     axes.plot(*ends, **_look(line, font_pt), gid=gid, solid_capstyle="round")

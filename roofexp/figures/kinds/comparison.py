@@ -13,9 +13,9 @@ from roofexp.compare.table import importance, verdict_line
 from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, style, words
 from roofexp.figures.canvas.frame import precisions, prepared
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import BELOW, SIDE, Decades, Plane, decades_of, equal_plane
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.figures.canvas.roof_lines import draw_roofs, first_knees, ridges, roof_lines, write_roofs
 from roofexp.records.machine import RoofSet
 from roofexp.records.points_table import point_row
@@ -62,7 +62,7 @@ def draw_changes(
     said: Sequence[str],
     width_pt: float,
     font_pt: float,
-    table: Table,
+    table: VertexTable,
     hover: dict[str, str],
 ) -> None:
     """The first row on top; ``said`` stands at the right of each. The axis is the logarithm of the ratio of times."""
@@ -162,7 +162,7 @@ class _Comparison:
         self.mark_pt = 0.55 * self.font
 
     def draw(self) -> Drawing:
-        page, table = self._page(), Table()
+        page, table = self._page(), VertexTable()
         lower = rows_height(min(len(self.rows), MOST), self.font)
         if not self.on_plane:
             drawing = page.make(lower, BELOW * self.font)
@@ -232,25 +232,25 @@ class _Comparison:
         flattest = FLATTEST if self.settings.width_mm >= style.NARROW_MM else TALLEST
         return limits.equal_decades(x, y or Decades(9, 12), width, flattest * width, TALLEST * width)
 
-    def _draw_plane(self, drawing: Drawing, axes: Axes, plane: Plane, table: Table) -> None:
+    def _draw_plane(self, drawing: Drawing, axes: Axes, plane: Plane, table: VertexTable) -> None:
         draw_roofs(axes, self.lines, plane, self.font, table, drawing.hover)
         heads = [places[1] for row in self.on_plane if (places := _places(row))]
         for number, row in enumerate(reversed(self.on_plane)):
             self._draw_arrow(drawing, axes, row, f"change-{len(self.on_plane) - 1 - number}", table)
-        ground = Ground(axes, heads, self.mark_pt)
+        canvas = LabelCanvas(axes, heads, self.mark_pt)
         for row in self.on_plane:
             (x0, y0), (x1, y1) = _places(row) or ((1.0, 1.0), (1.0, 1.0))
-            ground.lines.append((ground.segment((x0, x1), (y0, y1)), ARROW_COST))
-        write_roofs(ground, self.lines, plane, self.font)
+            canvas.lines.append((canvas.segment((x0, x1), (y0, y1)), ARROW_COST))
+        write_roofs(canvas, self.lines, plane, self.font)
         named = [row for row in self.on_plane if row.verdict not in ("unchanged", "unresolved")]
         wanted: list[tuple[float, float, Sequence[str]]] = []
         for row in named[: self.settings.labels]:
             places = _places(row)
             assert places
             wanted.append((*places[1], [f"{row.label}, {_change(row)}", _change(row)]))
-        ground.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+        canvas.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
 
-    def _draw_arrow(self, drawing: Drawing, axes: Axes, row: Difference, gid: str, table: Table) -> None:
+    def _draw_arrow(self, drawing: Drawing, axes: Axes, row: Difference, gid: str, table: VertexTable) -> None:
         places = _places(row)
         assert places
         (x0, y0), (x1, y1) = places
@@ -268,7 +268,7 @@ class _Comparison:
             vertex = {"intensity_flop_per_byte": x, "flops_per_s": y}
             table.line("arrow", row.label, [vertex], end=name, verdict=row.verdict, time_ratio=row.time_ratio)
 
-    def _draw_lower(self, page: Page, drawing: Drawing, height: float, table: Table) -> None:
+    def _draw_lower(self, page: Page, drawing: Drawing, height: float, table: VertexTable) -> None:
         rows = list(self.rows[:MOST])
         size = 0.85 * self.font
         wide = self.settings.width_mm >= style.NARROW_MM

@@ -14,10 +14,10 @@ from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import Labels, highest, lowest, measured, precisions, prepared, records
 from roofexp.figures.canvas.geometry import Segment
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import BELOW, SIDE, STRIP, Decades, Place, Plane, equal_plane, finish, log_axes
 from roofexp.figures.canvas.marks import worth_naming
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.figures.canvas.roof_lines import roof_lines
 from roofexp.figures.kinds.fills import draw_fills, fill_groups
 from roofexp.records.machine import RoofSet
@@ -118,7 +118,7 @@ class _Energy:
         self.labels = Labels(known)
 
     def draw(self) -> Drawing:
-        page, table = self._page(), Table()
+        page, table = self._page(), VertexTable()
         plane = self._plane(page)
         power = POWER_HEIGHT * plane.decade * plane.x.extent if (self.known["power_w"] > 0).any() else 0.0
         lift = power + 0.9 * self.font if power else 0.0
@@ -168,17 +168,17 @@ class _Energy:
         left = 0.0 if len(self.in_strip) else 0.4
         return limits.equal_decades(x, y, width, (0.4 if wide else 0.8) * width, (0.6 if wide else 0.8) * width, left)
 
-    def _draw_plane(self, axes: Axes, plane: Plane, table: Table) -> None:
+    def _draw_plane(self, axes: Axes, plane: Plane, table: VertexTable) -> None:
         places = self._draw_points(axes, self.on_plane, "intensity_flop_per_byte", "flop_per_j", table)
-        ground = Ground(axes, places, self.mark_pt, spread=len(self.known) <= marks.CROWD)
+        canvas = LabelCanvas(axes, places, self.mark_pt, spread=len(self.known) <= marks.CROWD)
         for each in self._iso_power(plane):
             words_there = [f"{each.precision} roofs at {engineering(each.watts, 'W')}", f"{each.precision} at limit"]
-            self._curve(ground, each.path, "iso-power", words_there, (0, (4, 2.5)), table)
+            self._curve(canvas, each.path, "iso-power", words_there, (0, (4, 2.5)), table)
         for precision, arch in self.arches.items():
             steps = [10 ** (plane.x.low + i / 40 * plane.x.extent) for i in range(41)]
             path = [(x, arch.flop_per_j(x)) for x in steps]
-            self._curve(ground, path, f"arch {precision}", _arch_words(precision, arch), "-", table)
-        self._name(ground, self.on_plane, places)
+            self._curve(canvas, path, f"arch {precision}", _arch_words(precision, arch), "-", table)
+        self._name(canvas, self.on_plane, places)
 
     def _iso_power(self, plane: Plane) -> list[IsoPower]:
         """min(compute roof, bandwidth x intensity) / power limit, for each precision among the points."""
@@ -193,12 +193,12 @@ class _Energy:
 
     def _curve(
         self,
-        ground: Ground,
+        canvas: LabelCanvas,
         path: Path,
         kind: str,
         texts: list[str],
         dashes: str | tuple[int, tuple[float, ...]],
-        table: Table,
+        table: VertexTable,
     ) -> None:
         """A line with its words on its longest straight part, or near its end."""
         x, y = zip(*path, strict=True)
@@ -207,15 +207,15 @@ class _Energy:
             "color": style.ROOF if heavy else style.CEILING,
             "linewidth": (0.18 if heavy else 0.12) * self.font,
         }
-        ground.axes.plot(x, y, linestyle=dashes, zorder=2, **look)
+        canvas.axes.plot(x, y, linestyle=dashes, zorder=2, **look)
         table.line(kind, texts[0], [{"intensity_flop_per_byte": a, "flop_per_j": b} for a, b in path])
-        parts = [ground.segment((a[0], b[0]), (a[1], b[1])) for a, b in itertools.pairwise(path)]
+        parts = [canvas.segment((a[0], b[0]), (a[1], b[1])) for a, b in itertools.pairwise(path)]
         parts = _straight([part for part in parts if part.length > 0])
-        ground.lines += [(part, 2.0) for part in parts]
+        canvas.lines += [(part, 2.0) for part in parts]
         small = {"fontsize": 0.85 * self.font, "color": style.FADED, "label": "curve-label", "zorder": 3}
-        any(ground.write_along(each, texts, 1.0, **small) for each in parts[:4])
+        any(canvas.write_along(each, texts, 1.0, **small) for each in parts[:4])
 
-    def _draw_points(self, axes: Axes, rows: DataFrame, x: str | list[float], y: str, table: Table) -> Path:
+    def _draw_points(self, axes: Axes, rows: DataFrame, x: str | list[float], y: str, table: VertexTable) -> Path:
         across = rows[x].tolist() if isinstance(x, str) else x
         places = list(zip(across, rows[y].tolist(), strict=True))
         crowded = len(self.known) > marks.CROWD
@@ -225,16 +225,16 @@ class _Energy:
             table.point(row, vertex, fill=row["fill"], held_by=row["held_by"])
         return places
 
-    def _name(self, ground: Ground, rows: DataFrame, places: Path) -> None:
+    def _name(self, canvas: LabelCanvas, rows: DataFrame, places: Path) -> None:
         at = dict(zip(rows.index, places, strict=True))
         wanted = []
         for index in worth_naming(self.known, self.settings.labels):
             if index in at:
                 told = self.labels.words(rows.loc[index])
                 wanted.append((*at[index], [" ".join(told), " ".join(told[1:]) or told[0]]))
-        ground.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+        canvas.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
 
-    def _draw_strip(self, page: Page, drawing: Drawing, plane: Plane, lift: float, table: Table) -> None:
+    def _draw_strip(self, page: Page, drawing: Drawing, plane: Plane, lift: float, table: VertexTable) -> None:
         left, span = page.edge + SIDE * self.font, Decades(plane.y.low - plane.x.low, plane.y.high - plane.x.low)
         axes = page.axes(drawing, left, lift, self._strip_pt(page), plane.height, yscale="log", label="strip")
         axes.set(xlim=(0, 1), ylim=span.values(), xticks=[], ylabel="B/J", facecolor="#f6f6f6")
@@ -244,9 +244,9 @@ class _Energy:
         order = self.in_strip.sort_values(["kernel", "size"], kind="stable")
         slots = [(i + 0.5) / len(order) for i in range(len(order))]
         places = self._draw_points(axes, order, slots, "byte_per_j", table)
-        self._name(Ground(axes, places, self.mark_pt, spread=len(self.known) <= marks.CROWD), order, places)
+        self._name(LabelCanvas(axes, places, self.mark_pt, spread=len(self.known) <= marks.CROWD), order, places)
 
-    def _draw_power(self, page: Page, drawing: Drawing, place: Place, x: Decades, table: Table) -> None:
+    def _draw_power(self, page: Page, drawing: Drawing, place: Place, x: Decades, table: VertexTable) -> None:
         """Watts below the plane, from zero; the power limit as a line."""
         rows = self.on_plane[self.on_plane["power_w"] > 0]
         axes = log_axes(page, drawing, place, x, Decades(0, 3), label="power", xlabel="Arithmetic intensity (FLOP/B)")
@@ -260,10 +260,10 @@ class _Energy:
             marks.draw_mark(axes, *at, unflagged, self.colours[row["kernel"]], 0.8 * self.mark_pt, crowded)
         if self.limit_w:
             axes.axhline(self.limit_w, color=style.CEILING, linestyle=(0, (4, 2.5)), linewidth=0.12 * self.font)
-            ground = Ground(axes, [], self.mark_pt, spread=False)
-            limit = ground.segment(axes.get_xlim(), (self.limit_w, self.limit_w))
+            canvas = LabelCanvas(axes, [], self.mark_pt, spread=False)
+            limit = canvas.segment(axes.get_xlim(), (self.limit_w, self.limit_w))
             small = {"fontsize": 0.85 * self.font, "color": style.FADED, "label": "limit-label"}
-            ground.write_along(limit, [f"power limit {engineering(self.limit_w, 'W')}"], 0.0, **small)
+            canvas.write_along(limit, [f"power limit {engineering(self.limit_w, 'W')}"], 0.0, **small)
             table.line("power limit", "power limit", [{"power_w": self.limit_w}])
 
 

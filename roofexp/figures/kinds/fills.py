@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import style, words
 from roofexp.figures.canvas.frame import hover
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.records.machine import RoofSet
 from roofexp.text.numbers import engineering, plain, size_name
 
@@ -75,7 +75,7 @@ def draw_fills(groups: list[Group], left_out: int, roofs: RoofSet | None, settin
     gap, room = 0.8 * font, page.width - 2 * page.edge - names
     width = (room - (len(columns) - 1) * gap) / len(columns)
     height = sum(_height(group) for group in shown) * font
-    drawing, table = page.make(height + 1.5 * font, 0.3 * font), Table()
+    drawing, table = page.make(height + 1.5 * font, 0.3 * font), VertexTable()
     colours = style.kernel_colours(group.rows["kernel"].iloc[0] for group in shown)
     for i, column in enumerate(columns):
         place = (page.edge + names + i * (width + gap), 0, width, height)

@@ -9,10 +9,10 @@ from roofexp.config.schema import FiguresConfig
 from roofexp.config.yaml_file import read_mapping
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import COUNTED_LEVELS, Labels, highest, hover, precisions, prepared, with_flops
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import BELOW, SIDE, Decades, Plane, equal_plane
 from roofexp.figures.canvas.marks import worth_naming
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.figures.canvas.roof_lines import RoofLines, draw_roofs, first_knees, roof_lines, write_roofs
 from roofexp.records.machine import RoofSet
 from roofexp.text.numbers import percent, plain
@@ -138,20 +138,20 @@ class _Hierarchy:
         self.mark_pt = 0.8 * marks.size_pt(3 * len(self.rows), settings)
 
     def draw(self) -> Drawing:
-        page, table = self._page(), Table()
+        page, table = self._page(), VertexTable()
         plane = self._plane(page)
         drawing = page.make(plane.height, BELOW * self.font)
         about = {"xlabel": "Arithmetic intensity at the level (FLOP/B)", "ylabel": "FLOP/s"}
         axes = equal_plane(page, drawing, page.edge + SIDE * self.font, 0, plane, **about)
         draw_roofs(axes, self.lines, plane, self.font, table, drawing.hover)
         places = self._draw_points(axes, table, drawing.hover)
-        ground = Ground(axes, places, self.mark_pt, spread=False)
+        canvas = LabelCanvas(axes, places, self.mark_pt, spread=False)
         for _, row in self.rows.iterrows():
             reach = [each.intensity for each in at_levels(row, self.roofs)]
-            ground.lines.append((ground.segment((min(reach), max(reach)), (row["flops_per_s"],) * 2), 2.0))
-        self._draw_tiles(ground, table)
-        write_roofs(ground, self.lines, plane, self.font)
-        self._name(ground)
+            canvas.lines.append((canvas.segment((min(reach), max(reach)), (row["flops_per_s"],) * 2), 2.0))
+        self._draw_tiles(canvas, table)
+        write_roofs(canvas, self.lines, plane, self.font)
+        self._name(canvas)
         drawing.table = table.frame()
         return drawing
 
@@ -184,7 +184,7 @@ class _Hierarchy:
         wide = self.settings.width_mm >= style.NARROW_MM
         return limits.equal_decades(x, y, width, (0.45 if wide else 0.9) * width, 0.9 * width)
 
-    def _draw_points(self, axes: Axes, table: Table, said: dict[str, str]) -> list[tuple[float, float]]:
+    def _draw_points(self, axes: Axes, table: VertexTable, said: dict[str, str]) -> list[tuple[float, float]]:
         places = []
         for index, row in self.rows.iterrows():
             found, rate, colour = at_levels(row, self.roofs), row["flops_per_s"], self.colours[self.colour_of[index]]
@@ -208,9 +208,9 @@ class _Hierarchy:
             "zorder": 5,
         }
 
-    def _draw_tiles(self, ground: Ground, table: Table) -> None:
+    def _draw_tiles(self, canvas: LabelCanvas, table: VertexTable) -> None:
         """A row above the axis for each way to count: an upright stroke at each tile's intensity, its edge beside."""
-        axes, small = ground.axes, 0.8 * self.font
+        axes, small = canvas.axes, 0.8 * self.font
         height = 1.5 * self.font / (72 * axes.get_window_extent().height / axes.figure.dpi)
         for i, each in enumerate(self.tiles):
             y = (i + 0.6) * height
@@ -218,20 +218,20 @@ class _Hierarchy:
             axes.plot(list(each.intensities.values()), [y] * len(each.intensities), "|", markersize=small, **look)
             for edge, value in each.intensities.items():
                 said = axes.text(value, y, f" {edge}", fontsize=small, va="center_baseline", label="tile-label", **look)
-                ground.take(said)
+                canvas.take(said)
                 table.line("tile", each.formula, [{"intensity_flop_per_byte": value}], tile=edge)
             first = min(each.intensities.values())
             look |= {"fontsize": small, "ha": "right", "va": "center_baseline"}
-            ground.take(axes.text(first, y, f"{each.formula}, T =  ", **look))
+            canvas.take(axes.text(first, y, f"{each.formula}, T =  ", **look))
 
-    def _name(self, ground: Ground) -> None:
+    def _name(self, canvas: LabelCanvas) -> None:
         wanted = []
         for index in worth_naming(self.rows, self.settings.labels):
             row = self.rows.loc[index]
             last = at_levels(row, self.roofs)[0]
             short = " ".join(self.labels.words(row)[1:]) or self.names[index]
             wanted.append((last.intensity, row["flops_per_s"], [self.names[index], short]))
-        ground.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+        canvas.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
 
 
 def _level_words(each: AtLevel) -> str:

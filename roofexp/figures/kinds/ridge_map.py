@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from roofexp.figures.canvas import limits, marks, style
 from roofexp.figures.canvas.frame import records
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import Decades, Plane, finish
 from roofexp.figures.canvas.marks import draw_badges
-from roofexp.figures.canvas.page import Table
+from roofexp.figures.canvas.page import VertexTable
 from roofexp.figures.kinds.ridges import Crossing, Ridge, moved
 from roofexp.text.numbers import engineering, plain
 
@@ -47,15 +47,15 @@ def draw_ridge_map(
     x, y = zip(*path, strict=True)
     axes.plot(x, y, color=style.INK, linewidth=0.16 * font, zorder=5)
     axes.plot(x, y, "o", color=style.INK, markersize=0.42 * font, zorder=5.2)
-    ground = Ground(axes, [*places, *path], 0.6 * font, spread=False)
+    canvas = LabelCanvas(axes, [*places, *path], 0.6 * font, spread=False)
     pairs = itertools.pairwise(path)
-    ground.lines += [(ground.segment((a[0], b[0]), (a[1], b[1])), 3.0) for a, b in pairs]
+    canvas.lines += [(canvas.segment((a[0], b[0]), (a[1], b[1])), 3.0) for a, b in pairs]
     filled = [ridge.what == "held" for ridge in ridges]
-    draw_badges(ground, path, [ridge.number for ridge in ridges], font, (0.0, 1.0), (1.7, 0.0), filled)
+    draw_badges(canvas, path, [ridge.number for ridge in ridges], font, (0.0, 1.0), (1.7, 0.0), filled)
     for each in shown:
-        upright = ground.segment((each.intensity, each.intensity), axes.get_ylim())
+        upright = canvas.segment((each.intensity, each.intensity), axes.get_ylim())
         look = {"fontsize": 0.8 * font, "color": style.INK, "label": "kernel-label", "zorder": 3.4}
-        ground.write_along(upright, [each.name, style.shortened(each.name, 14)], 0.0, **look)
+        canvas.write_along(upright, [each.name, style.shortened(each.name, 14)], 0.0, **look)
     _name_sides(axes, font)
     axes.set_title(_heading(ridges), loc="left", fontsize=0.95 * font, weight="bold", pad=0.5 * font)
 
@@ -155,12 +155,12 @@ def draw_ridge_plane(
     font: float,
     mark_pt: float,
     by_threads: bool,
-    table: Table,
+    table: VertexTable,
 ) -> None:
     places = _draw_kernels_on_plane(axes, in_sight(kernels, ridges), colours, font, mark_pt)
-    ground = Ground(axes, [*places, *((r.intensity, r.compute) for r in ridges)], mark_pt, spread=False)
-    _draw_bandwidths(ground, ridges, font, by_threads)
-    _draw_plateaus(ground, ridges, font, by_threads)
+    canvas = LabelCanvas(axes, [*places, *((r.intensity, r.compute) for r in ridges)], mark_pt, spread=False)
+    _draw_bandwidths(canvas, ridges, font, by_threads)
+    _draw_plateaus(canvas, ridges, font, by_threads)
     numbered = _numbered(ridges)
     for precision in dict.fromkeys(ridge.precision for ridge in ridges):
         path = [ridge for ridge in ridges if ridge.precision == precision]
@@ -169,8 +169,8 @@ def draw_ridge_plane(
     if shown:
         at = [(ridge.intensity, ridge.compute) for ridge in shown]
         filled = [ridge.what == "held" for ridge in shown]
-        draw_badges(ground, at, [r.number for r in shown], font, (ROOT, ROOT), (-1.5, 1.5), filled)
-    _name_kernels(ground, in_sight(kernels, ridges), font)
+        draw_badges(canvas, at, [r.number for r in shown], font, (ROOT, ROOT), (-1.5, 1.5), filled)
+    _name_kernels(canvas, in_sight(kernels, ridges), font)
     for each in in_sight(kernels, ridges):
         for row in records(each.rows):
             facts = {"what": each.name, "side": each.side, "clock_asked": row["held_by"]}
@@ -213,9 +213,9 @@ def stage_words(ridge: Ridge, by_threads: bool) -> str:
     return engineering(ridge.stage, "Hz")
 
 
-def _draw_bandwidths(ground: Ground, ridges: Sequence[Ridge], font: float, by_threads: bool) -> None:
+def _draw_bandwidths(canvas: LabelCanvas, ridges: Sequence[Ridge], font: float, by_threads: bool) -> None:
     """Each distinct bandwidth up to the farthest ridge on it."""
-    left = ground.axes.get_xlim()[0]
+    left = canvas.axes.get_xlim()[0]
     ordered, drawn = sorted(ridges, key=lambda ridge: ridge.bandwidth, reverse=True), 0.0
     for ridge in ordered:
         if drawn and drawn / ridge.bandwidth < SAME:
@@ -223,17 +223,17 @@ def _draw_bandwidths(ground: Ground, ridges: Sequence[Ridge], font: float, by_th
         drawn = ridge.bandwidth
         end = max(r.intensity for r in ridges if max(r.bandwidth, drawn) / min(r.bandwidth, drawn) < SAME)
         ends = (left, end), (left * drawn, end * drawn)
-        ground.axes.plot(*ends, color=style.ROOF, linewidth=0.2 * font, zorder=2, solid_capstyle="round")
-        segment = ground.segment(*ends)
-        ground.lines.append((segment, 3.0))
+        canvas.axes.plot(*ends, color=style.ROOF, linewidth=0.2 * font, zorder=2, solid_capstyle="round")
+        segment = canvas.segment(*ends)
+        canvas.lines.append((segment, 3.0))
         told = f", {stage_words(ridge, True)}" if by_threads else ""
         look = {"fontsize": 0.85 * font, "label": "roof-label", "zorder": 3}
-        ground.write_along(segment, [f"{ridge.level.upper()} {engineering(drawn, 'B/s')}{told}"], 0.1, **look)
+        canvas.write_along(segment, [f"{ridge.level.upper()} {engineering(drawn, 'B/s')}{told}"], 0.1, **look)
 
 
-def _draw_plateaus(ground: Ground, ridges: Sequence[Ridge], font: float, by_threads: bool) -> None:
+def _draw_plateaus(canvas: LabelCanvas, ridges: Sequence[Ridge], font: float, by_threads: bool) -> None:
     """A compute roof from each ridge to the right; the words on the highest and the lowest of a precision."""
-    right = ground.axes.get_xlim()[1]
+    right = canvas.axes.get_xlim()[1]
     for precision in dict.fromkeys(ridge.precision for ridge in ridges):
         own = sorted((r for r in ridges if r.precision == precision), key=lambda ridge: ridge.compute)
         segments = []
@@ -242,13 +242,13 @@ def _draw_plateaus(ground: Ground, ridges: Sequence[Ridge], font: float, by_thre
             look: dict[str, Any] = {"color": style.ROOF if heavy else style.CEILING, "zorder": 2 if heavy else 1.8}
             look |= {"linewidth": (0.2 if heavy else 0.1) * font}
             ends = (ridge.intensity, right), (ridge.compute, ridge.compute)
-            ground.axes.plot(*ends, linestyle="-" if ridge.what == "held" else (0, (4, 2)), **look)
-            segments.append(ground.segment(*ends))
-            ground.lines.append((segments[-1], 2.0))
+            canvas.axes.plot(*ends, linestyle="-" if ridge.what == "held" else (0, (4, 2)), **look)
+            segments.append(canvas.segment(*ends))
+            canvas.lines.append((segments[-1], 2.0))
         for ridge, segment in dict(zip((own[-1], own[0]), (segments[-1], segments[0]), strict=True)).items():
             rate = f"{precision} {engineering(ridge.compute, 'FLOP/s')}"
             look = {"fontsize": 0.85 * font, "color": style.INK, "label": "roof-label", "zorder": 3}
-            ground.write_along(segment, [f"{rate} at {stage_words(ridge, by_threads)}", rate, precision], 1.0, **look)
+            canvas.write_along(segment, [f"{rate} at {stage_words(ridge, by_threads)}", rate, precision], 1.0, **look)
 
 
 def _draw_path(axes: Axes, path: Sequence[Ridge], font: float) -> None:
@@ -276,13 +276,13 @@ def _draw_kernels_on_plane(
     return places
 
 
-def _name_kernels(ground: Ground, kernels: Sequence[Crossing], font: float) -> None:
+def _name_kernels(canvas: LabelCanvas, kernels: Sequence[Crossing], font: float) -> None:
     several = len({each.precision for each in kernels}) > 1
     for each in kernels:
-        upright = ground.segment((each.intensity, each.intensity), ground.axes.get_ylim())
+        upright = canvas.segment((each.intensity, each.intensity), canvas.axes.get_ylim())
         words = {"fontsize": 0.85 * font, "color": style.INK, "label": "kernel-label", "zorder": 3.4}
         turning = {"weight": "bold"} if each.side == "both" else {}
         at = f" {plain(each.intensity)} FLOP/B"
         full = f"{each.name} {each.precision}" if several else each.name
         texts = [f"{full}{at}", full]
-        ground.write_along(upright, texts, 0.0, **words, **turning)
+        canvas.write_along(upright, texts, 0.0, **words, **turning)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import Labels, prepared, with_flops
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import BELOW, SIDE, equal_plane, finish
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.figures.canvas.roof_lines import RoofLines, main_level
 from roofexp.figures.kinds.ridge_map import (
     draw_ridge_map,
@@ -84,7 +84,7 @@ class _RidgeShift:
         return [path for path in paths if path in kept]
 
     def draw(self) -> Drawing:
-        page, table = self._page(), Table()
+        page, table = self._page(), VertexTable()
         room = page.width - 2 * page.edge - (SIDE + 0.9) * self.font
         plane = ridge_plane(self.ridges, self.shown, room, 0.42 if self.wide else 0.8)
         rows = self._rows()
@@ -117,7 +117,7 @@ class _RidgeShift:
         bottom: float,
         room: float,
         height: float,
-        table: Table,
+        table: VertexTable,
     ) -> None:
         gap = 1.6 * self.font
         weights = [1.0 if each is not None else 1.3 for each in row]
@@ -168,7 +168,7 @@ class _RidgeShift:
         pad = 0.12 * (high - low) or 0.1 * high
         return low - pad, high + pad
 
-    def _add_ridges(self, table: Table) -> None:
+    def _add_ridges(self, table: VertexTable) -> None:
         for ridge in self.ridges:
             vertex = {
                 "intensity_flop_per_byte": ridge.intensity,
@@ -289,7 +289,7 @@ def head(axes: Axes, width_pt: float, font: float) -> None:
 
 
 def draw_clock_panel(
-    axes: Axes, kernels: Sequence[Crossing], rows: DataFrame, colours: dict[str, str], font: float, table: Table
+    axes: Axes, kernels: Sequence[Crossing], rows: DataFrame, colours: dict[str, str], font: float, table: VertexTable
 ) -> None:
     """Full marks and lines: the cycle counter; hollow marks and broken lines: NVML. GHz up."""
     what = abscissa(rows)
@@ -322,10 +322,10 @@ def draw_clock_panel(
     width = axes.get_window_extent().width * 72 / axes.figure.dpi
     axes.set_xlabel(what.label if style.text_width(what.label, font) < width else what.label.split(" (")[0])
     finish(axes)
-    ground = Ground(axes, places, 0.5 * font, spread=False)
-    ground.lines += [(ground.segment((a[0], b[0]), (a[1], b[1])), 2.0) for a, b in lines]
+    canvas = LabelCanvas(axes, places, 0.5 * font, spread=False)
+    canvas.lines += [(canvas.segment((a[0], b[0]), (a[1], b[1])), 2.0) for a, b in lines]
     once = {text[0]: (x, y, text) for x, y, text in reversed(ends)}
-    ground.write_beside(list(once.values()), fontsize=0.8 * font, label="clock-label", zorder=6)
+    canvas.write_beside(list(once.values()), fontsize=0.8 * font, label="clock-label", zorder=6)
 
 
 def _different(kernels: Sequence[Crossing], what: Abscissa) -> list[tuple[Crossing, str]]:

@@ -13,10 +13,10 @@ from roofexp.counters.report_placing import Placed, Placing
 from roofexp.errors import BadInputError
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import Labels, not_drawn, precisions, prepared, records, with_flops, without_flops
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import BELOW, SIDE, STRIP, Decades, Plane, decades_of, equal_plane, finish
 from roofexp.figures.canvas.marks import worth_naming
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.figures.canvas.roof_lines import draw_roofs, draw_strip_roofs, first_knees, ridges, roof_lines, write_roofs
 from roofexp.figures.canvas.words import knees
 from roofexp.records.machine import Machine, Roof, RoofSet
@@ -67,7 +67,7 @@ class _Roofline:
 
     def draw(self, unnamed: Sequence[str] = ()) -> Drawing:
         """``unnamed``: roofs that found no room for their words in a first try; the footnote has them then."""
-        page, table = self._page(unnamed), Table()
+        page, table = self._page(unnamed), VertexTable()
         plane = self._plane(page)
         drawing = page.make(plane.height, BELOW * self.font)
         axes = self._plane_axes(drawing, page, plane)
@@ -75,11 +75,11 @@ class _Roofline:
         self._draw_paths(axes)
         self._draw_knees(axes, table)
         places = _places(self.on_plane, self.on_plane["intensity_flop_per_byte"], "flops_per_s")
-        ground = self._draw_points(axes, self.on_plane, places, table)
-        lost = write_roofs(ground, self.lines, plane, self.font)
+        canvas = self._draw_points(axes, self.on_plane, places, table)
+        lost = write_roofs(canvas, self.lines, plane, self.font)
         if lost and not unnamed:
             return self.draw(lost)
-        self._name(ground, self.on_plane, places)
+        self._name(canvas, self.on_plane, places)
         if len(self.in_strip):
             self._draw_strip(drawing, page, plane, table)
         marks.add_hover(drawing, self.drawn)
@@ -89,7 +89,7 @@ class _Roofline:
     def _page(self, unnamed: Sequence[str]) -> Page:
         notes = [
             words.roofs_note(self.roofs, self.lines),
-            f"Not named for want of room: {style.joined(unnamed)}." if unnamed else "",
+            f"No room for labels of: {style.joined(unnamed)}." if unnamed else "",
             "Bar at the ridge: what is missing to the corner, at least (full) and at most (pale)."
             if self.knees
             else "",
@@ -143,7 +143,7 @@ class _Roofline:
                 x, y = path["intensity_flop_per_byte"], path["flops_per_s"]
                 axes.plot(x, y, color=self.colours[str(kernel)], linewidth=0.08 * self.font, alpha=0.5, zorder=3)
 
-    def _draw_knees(self, axes: Axes, table: Table) -> None:
+    def _draw_knees(self, axes: Axes, table: VertexTable) -> None:
         """From the ideal corner down to where the kernel passes the ridge: at least the full part, at most the pale."""
         for knee in self.knees[:MOST_KNEES]:
             look: dict[str, Any] = {"color": self.colours[knee.kernel], "linewidth": 0.3 * self.font, "zorder": 4}
@@ -154,21 +154,23 @@ class _Roofline:
             name, at = f"{knee.kernel} {knee.precision}", {"intensity_flop_per_byte": knee.ridge}
             table.line("knee", name, [{**at, **heights}], kernel=knee.kernel, precision=knee.precision)
 
-    def _draw_points(self, axes: Axes, rows: DataFrame, places: list[tuple[float, float]], table: Table) -> Ground:
+    def _draw_points(
+        self, axes: Axes, rows: DataFrame, places: list[tuple[float, float]], table: VertexTable
+    ) -> LabelCanvas:
         crowded = len(self.drawn) > marks.CROWD
         unit = "flops_per_s" if rows is self.on_plane else "bytes_per_s"
         for index, row, (x, y) in zip(rows.index, records(rows), places, strict=True):
             marks.draw_mark(axes, x, y, row, self.colours[row["kernel"]], self.mark_pt, crowded)
             vertex = {"intensity_flop_per_byte": row["intensity_flop_per_byte"], unit: y}
             table.point(row, vertex, named=index in self.names)
-        return Ground(axes, places, self.mark_pt, spread=not crowded)
+        return LabelCanvas(axes, places, self.mark_pt, spread=not crowded)
 
-    def _name(self, ground: Ground, rows: DataFrame, places: list[tuple[float, float]]) -> None:
+    def _name(self, canvas: LabelCanvas, rows: DataFrame, places: list[tuple[float, float]]) -> None:
         at = dict(zip(rows.index, places, strict=True))
         wanted = [(*at[index], self.labels.of(rows.loc[index])) for index in self.names if index in at]
-        ground.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+        canvas.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
 
-    def _draw_strip(self, drawing: Drawing, page: Page, plane: Plane, table: Table) -> None:
+    def _draw_strip(self, drawing: Drawing, page: Page, plane: Plane, table: VertexTable) -> None:
         """Bytes per second beside the plane, on an axis that lets each bandwidth meet its diagonal at the edge."""
         left = page.edge + SIDE * self.font
         axes = page.axes(drawing, left, 0, self._strip_pt(page), plane.height, yscale="log", label="strip")
@@ -181,9 +183,9 @@ class _Roofline:
         order = self.in_strip.sort_values(["kernel", "size"], kind="stable")
         slots = [(i + 0.5) / len(order) for i in range(len(order))]
         places = _places(order, slots, "bytes_per_s")
-        ground = self._draw_points(axes, order, places, table)
-        ground.lines += [(ground.segment((0, 1), (line.rate, line.rate)), 1.0) for line in self.lines.bandwidth]
-        self._name(ground, order, places)
+        canvas = self._draw_points(axes, order, places, table)
+        canvas.lines += [(canvas.segment((0, 1), (line.rate, line.rate)), 1.0) for line in self.lines.bandwidth]
+        self._name(canvas, order, places)
 
 
 def _places(rows: DataFrame, x: Iterable[float], y: str) -> list[tuple[float, float]]:

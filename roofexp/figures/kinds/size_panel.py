@@ -9,8 +9,8 @@ from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, marks, style
 from roofexp.figures.canvas.frame import OTHERS, lowest, records
 from roofexp.figures.canvas.geometry import Segment
-from roofexp.figures.canvas.labels import Ground
-from roofexp.figures.canvas.page import Table
+from roofexp.figures.canvas.labels import LabelCanvas
+from roofexp.figures.canvas.page import VertexTable
 from roofexp.figures.kinds.crossover import BOUNDS, Crossover, Region, crossing_size, crossover, regions
 from roofexp.records.machine import RoofSet
 from roofexp.text.numbers import engineering, percent, size_name
@@ -64,11 +64,11 @@ def path_of(rows: DataFrame, name: str) -> Vertices:
     return list(zip(known["size"].tolist(), known[name].tolist(), strict=True))
 
 
-def pieces_of(ground: Ground, path: Vertices) -> list[Segment]:
+def pieces_of(canvas: LabelCanvas, path: Vertices) -> list[Segment]:
     """The visible straight parts of a path, with neighbours of the same slope joined."""
     pieces: list[Segment] = []
     for first, last in itertools.pairwise(path):
-        piece = ground.segment((first[0], last[0]), (first[1], last[1]))
+        piece = canvas.segment((first[0], last[0]), (first[1], last[1]))
         if piece.length == 0:
             continue
         if pieces and abs(pieces[-1].angle - piece.angle) < 1.5:
@@ -143,20 +143,20 @@ class Panel:
             return f"below {share} of its roof at every size"
         return "latency-bound at no size measured"
 
-    def draw(self, axes: Axes, settings: FiguresConfig, colour: str, most_labels: int, table: Table) -> None:
+    def draw(self, axes: Axes, settings: FiguresConfig, colour: str, most_labels: int, table: VertexTable) -> None:
         """Draws into axes of final size."""
         self._set_limits(axes, settings.font_pt)
         bounds = self._draw_bounds(axes, settings.font_pt, table)
         places = self._draw_points(axes, settings, colour, table)
-        ground = Ground(axes, places, self.mark_pt(settings), spread=False, plates=False)
+        canvas = LabelCanvas(axes, places, self.mark_pt(settings), spread=False, plates=False)
         for series in self.series:
             path = path_of(series.rows, "rate_per_s")
-            ground.lines += [(piece, 2.0) for piece in pieces_of(ground, path[:: max(1, len(path) // 50)])]
-        pieces = {name: pieces_of(ground, bounds[name]) for name in BOUNDS}
-        ground.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
-        self._draw_region(ground, settings.font_pt, table)
-        self._write_bounds(ground, pieces, settings.font_pt)
-        self._write_points(ground, settings.font_pt, most_labels)
+            canvas.lines += [(piece, 2.0) for piece in pieces_of(canvas, path[:: max(1, len(path) // 50)])]
+        pieces = {name: pieces_of(canvas, bounds[name]) for name in BOUNDS}
+        canvas.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
+        self._draw_region(canvas, settings.font_pt, table)
+        self._write_bounds(canvas, pieces, settings.font_pt)
+        self._write_points(canvas, settings.font_pt, most_labels)
 
     def mark_pt(self, settings: FiguresConfig) -> float:
         return self.scale * marks.size_pt(len(self.rows), settings)
@@ -193,28 +193,28 @@ class Panel:
         top = FAR * self.rows["roof_per_s"].max()
         return [name.split("_")[0] for name in BOUNDS if self.rows[name].min() > top]
 
-    def _draw_region(self, ground: Ground, font_pt: float, table: Table) -> None:
+    def _draw_region(self, canvas: LabelCanvas, font_pt: float, table: VertexTable) -> None:
         """Shades where small sizes are latency-bound, names what binds after, and the sizes between."""
-        axes, end = ground.axes, self.latency_end
+        axes, end = canvas.axes, self.latency_end
         low, high = axes.get_xlim()
         for region in regions(self.best.rows, end):
-            self._name_region(ground, region, font_pt)
+            self._name_region(canvas, region, font_pt)
         if end is None:
             return
         axes.axvspan(low, min(end, high), color=SHADE, linewidth=0, zorder=0, label="latency-bound")
         if self.fit:
             axes.axvspan(self.fit.low, self.fit.high, color=style.INK, alpha=0.12, linewidth=0, zorder=1)
         if end < high:
-            self._draw_end(ground, end, font_pt, table)
+            self._draw_end(canvas, end, font_pt, table)
 
-    def _draw_end(self, ground: Ground, end: float, font_pt: float, table: Table) -> None:
-        axes = ground.axes
+    def _draw_end(self, canvas: LabelCanvas, end: float, font_pt: float, table: VertexTable) -> None:
+        axes = canvas.axes
         axes.axvline(end, color=style.INK, linewidth=0.1 * font_pt, linestyle=(0, (4, 2)), zorder=1.9)
         look = {"fontsize": 0.85 * font_pt, "color": style.INK, "label": "crossover-label", "zorder": 3.4}
-        upright = ground.segment((end, end), axes.get_ylim())
-        ground.lines.append((upright, 1.0))
+        upright = canvas.segment((end, end), axes.get_ylim())
+        canvas.lines.append((upright, 1.0))
         words = self._end_words(end)
-        ground.write_along(upright, [*words, about(end)], 0.0, **look)
+        canvas.write_along(upright, [*words, about(end)], 0.0, **look)
         facts: dict[str, Any] = {"panel": self.name, "share": self.latency_share if end == self.crossing else None}
         if self.fit:
             facts |= {"size_low": self.fit.low, "size_high": self.fit.high, "fitted_floor_s": self.fit.floor_s}
@@ -229,16 +229,16 @@ class Panel:
             return [f"{percent(self.latency_share)} of its roof from {about(end)}"]
         return [f"launch floor meets roof at {about(end)}"]
 
-    def _name_region(self, ground: Ground, region: Region, font_pt: float) -> None:
+    def _name_region(self, canvas: LabelCanvas, region: Region, font_pt: float) -> None:
         """Its name at the top, in the middle of what is in sight of it, where it has room."""
-        low, high = ground.axes.get_xlim()
+        low, high = canvas.axes.get_xlim()
         start, end = max(region.start or low, low), min(region.end or high, high)
-        level = ground.axes.get_ylim()[1] ** 0.985 * ground.axes.get_ylim()[0] ** 0.015
+        level = canvas.axes.get_ylim()[1] ** 0.985 * canvas.axes.get_ylim()[0] ** 0.015
         look = {"fontsize": 0.85 * font_pt, "color": style.FADED, "weight": "bold", "label": "region-label"}
         if start < end:
-            ground.write_along(ground.segment((start, end), (level, level)), [region.binds], 0.5, zorder=3.4, **look)
+            canvas.write_along(canvas.segment((start, end), (level, level)), [region.binds], 0.5, zorder=3.4, **look)
 
-    def _draw_bounds(self, axes: Axes, font_pt: float, table: Table) -> dict[str, Vertices]:
+    def _draw_bounds(self, axes: Axes, font_pt: float, table: VertexTable) -> dict[str, Vertices]:
         """The bounds at every size measured, joined; the roof over the points is the thick one."""
         rows = self.best.rows
         paths = {name: path_of(rows, name) for name in (*BOUNDS, "roof_per_s")}
@@ -254,7 +254,7 @@ class Panel:
             table.line("bound", name, [{"size": a, f"{name}": b} for a, b in path], panel=self.name)
         return paths
 
-    def _draw_points(self, axes: Axes, settings: FiguresConfig, colour: str, table: Table) -> Vertices:
+    def _draw_points(self, axes: Axes, settings: FiguresConfig, colour: str, table: VertexTable) -> Vertices:
         crowded, size = len(self.rows) > marks.CROWD, self.mark_pt(settings)
         places: Vertices = []
         for series in self.series:
@@ -278,7 +278,7 @@ class Panel:
             places += list(zip(x, y, strict=True))
         return places
 
-    def _write_bounds(self, ground: Ground, pieces: dict[str, list[Segment]], font_pt: float) -> None:
+    def _write_bounds(self, canvas: LabelCanvas, pieces: dict[str, list[Segment]], font_pt: float) -> None:
         """The words stand on the longest straight part of each bound; where none has room the footnote must do."""
         words = {
             "compute_per_s": ["compute roof"],
@@ -289,13 +289,13 @@ class Panel:
         for name, texts in words.items():
             parts = sorted(pieces[name], key=lambda piece: -piece.length)[:4]
             start = 1.0 if name == "compute_per_s" else 0.0
-            any(ground.write_along(part, texts, start, **look) for part in parts)
+            any(canvas.write_along(part, texts, start, **look) for part in parts)
 
     def _launch_words(self) -> list[str]:
         launch = self.roofs.launch() if self.roofs else None
         return [f"launch floor {engineering(launch.rate, 's')}", "launch floor"] if launch else []
 
-    def _write_points(self, ground: Ground, font_pt: float, most: int) -> None:
+    def _write_points(self, canvas: LabelCanvas, font_pt: float, most: int) -> None:
         """Each series by its name at its largest size, then the shares of as many points as there is room for."""
         wanted: list[tuple[float, float, list[str]]] = []
         for series in self.series:
@@ -310,7 +310,7 @@ class Panel:
             row, share = rows.loc[index], percent(rows["share"][index])
             clock = f"{share} at {engineering(row['compute_hz'], 'Hz')}"
             wanted.append((row["size"], row["rate_per_s"], [clock, share] if index == slowest else [share]))
-        ground.write_beside(wanted[:most], fontsize=0.9 * font_pt, label="point-label", zorder=6)
+        canvas.write_beside(wanted[:most], fontsize=0.9 * font_pt, label="point-label", zorder=6)
 
 
 def _lift(axes: Axes, points: float) -> float:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import not_drawn, prepared, with_flops, without_flops
-from roofexp.figures.canvas.labels import Ground
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.labels import LabelCanvas
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.figures.canvas.roof_lines import RoofLines
 from roofexp.figures.kinds.crossover import BOUNDS, with_bounds
 from roofexp.figures.kinds.size_panel import DASHES, SHADE, SLOW, Panel, fitted, pieces_of, rounded, series_of
@@ -107,7 +107,7 @@ def _draw(
     both = height + time_height + (0.8 * font if timed else 0.0)
     drawing = page.make(rows * (both + heading) + (rows - 1) * ticks, below)
     colours = style.kernel_colours(panel.kernel for panel in panels)
-    table = Table()
+    table = VertexTable()
     for i, panel in enumerate(panels):
         row, column = divmod(i, columns)
         x = page.edge + left + column * (width + gap)
@@ -184,7 +184,7 @@ FAR = 20.0  # times below the shortest time: a bound further down is left out
 STEPS = 60  # of the fitted curve
 
 
-def draw_times(axes: Axes, above: Axes, panel: Panel, settings: FiguresConfig, colour: str, table: Table) -> None:
+def draw_times(axes: Axes, above: Axes, panel: Panel, settings: FiguresConfig, colour: str, table: VertexTable) -> None:
     """``axes`` of final size below the panel of rates ``above``, whose sizes they share."""
     font, best = settings.font_pt, panel.best.rows
     ends = limits.decades_of([*panel.rows["time_s"], *panel.rows["time_p5_s"], *panel.rows["time_p95_s"]], 0.25, 0.25)
@@ -201,10 +201,10 @@ def draw_times(axes: Axes, above: Axes, panel: Panel, settings: FiguresConfig, c
     work = best["rate_per_s"] * best["time_s"]
     _draw_bounds(axes, best, work, font)
     places = _draw_points(axes, panel, settings, colour)
-    ground = Ground(axes, places, 0.6 * font, spread=False, plates=False)
+    canvas = LabelCanvas(axes, places, 0.6 * font, spread=False, plates=False)
     if panel.fit:
-        _draw_fit(ground, panel, work, font, table)
-    _name_floor(ground, panel, font)
+        _draw_fit(canvas, panel, work, font, table)
+    _name_floor(canvas, panel, font)
 
 
 def _draw_bounds(axes: Axes, best: DataFrame, work: Any, font: float) -> None:
@@ -233,7 +233,7 @@ def _draw_points(axes: Axes, panel: Panel, settings: FiguresConfig, colour: str)
     return list(zip(panel.rows["size"], panel.rows["time_s"], strict=True))
 
 
-def _draw_fit(ground: Ground, panel: Panel, work: Any, font: float, table: Table) -> None:
+def _draw_fit(canvas: LabelCanvas, panel: Panel, work: Any, font: float, table: VertexTable) -> None:
     """floor + slowdown x the time that the roofs allow, at the sizes measured."""
     fit, best = panel.fit, panel.best.rows
     assert fit
@@ -242,22 +242,22 @@ def _draw_fit(ground: Ground, panel: Panel, work: Any, font: float, table: Table
         (n, fit.time_s(bound)) for n, bound in zip(known["size"], work[known.index] / known["roof_per_s"], strict=True)
     ]
     x, y = zip(*path, strict=True)
-    ground.axes.plot(x, y, color=style.INK, linewidth=0.1 * font, linestyle=(0, (6, 2, 1, 2)), zorder=3.6)
+    canvas.axes.plot(x, y, color=style.INK, linewidth=0.1 * font, linestyle=(0, (6, 2, 1, 2)), zorder=3.6)
     table.line("fit", "floor + slowdown x roofs", [{"size": a, "fitted_s": b} for a, b in path], panel=panel.name)
-    ground.lines += [(piece, 1.0) for piece in pieces_of(ground, path)]
+    canvas.lines += [(piece, 1.0) for piece in pieces_of(canvas, path)]
     short = f"fit: {engineering(fit.floor_s, 's')} + {plain(fit.slowdown)} × roofs"
     words = f"{short.removesuffix('roofs')}the time that the roofs allow"
-    room = 0.6 * ground.axes.get_window_extent().width / ground.pixels_per_pt
+    room = 0.6 * canvas.axes.get_window_extent().width / canvas.pixels_per_pt
     words = words if style.text_width(words, 0.85 * font) < room else short
     look: dict[str, Any] = {"fontsize": 0.85 * font, "color": style.INK, "label": "fit-label", "zorder": 3.8}
-    axes = ground.axes  # the upper left is free: small sizes take little time
-    ground.take(axes.text(0.02, 0.95, words, transform=axes.transAxes, va="top", **look))
+    axes = canvas.axes  # the upper left is free: small sizes take little time
+    canvas.take(axes.text(0.02, 0.95, words, transform=axes.transAxes, va="top", **look))
 
 
-def _name_floor(ground: Ground, panel: Panel, font: float) -> None:
+def _name_floor(canvas: LabelCanvas, panel: Panel, font: float) -> None:
     launch = panel.roofs.launch() if panel.roofs else None
-    if launch is None or not ground.axes.get_ylim()[0] < launch.rate < ground.axes.get_ylim()[1]:
+    if launch is None or not canvas.axes.get_ylim()[0] < launch.rate < canvas.axes.get_ylim()[1]:
         return
-    level = ground.segment(ground.axes.get_xlim(), (launch.rate, launch.rate))
+    level = canvas.segment(canvas.axes.get_xlim(), (launch.rate, launch.rate))
     look = {"fontsize": 0.85 * font, "color": style.FADED, "label": "bound-label", "zorder": 3.4}
-    ground.write_along(level, [f"launch floor {engineering(launch.rate, 's')}", "launch floor"], 1.0, **look)
+    canvas.write_along(level, [f"launch floor {engineering(launch.rate, 's')}", "launch floor"], 1.0, **look)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import OTHERS, highest, measured, prepared, records
-from roofexp.figures.canvas.labels import Ground
+from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import BELOW, SIDE, Place, log_axes
-from roofexp.figures.canvas.page import Page, Table
+from roofexp.figures.canvas.page import Page, VertexTable
 from roofexp.figures.canvas.roof_lines import LEVELS, RoofLines, roof_texts
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.text.numbers import engineering
@@ -76,7 +76,7 @@ def _draw(series: list[Series], left_out: list[Series], roofs: RoofSet, settings
     import pandas
 
     drawn = pandas.concat([each.rows for each in series])
-    font, table = settings.font_pt, Table()
+    font, table = settings.font_pt, VertexTable()
     notes = [
         "Rate: the bytes that the kernel must move over its time, whatever level they came from.",
         "Upright lines: capacities of the caches of all units together; level lines: measured bandwidth roofs.",
@@ -103,18 +103,18 @@ def _draw(series: list[Series], left_out: list[Series], roofs: RoofSet, settings
     return drawing
 
 
-def _fill(axes: Axes, series: list[Series], roofs: RoofSet, settings: FiguresConfig, table: Table) -> None:
+def _fill(axes: Axes, series: list[Series], roofs: RoofSet, settings: FiguresConfig, table: VertexTable) -> None:
     """Lines first, so that words know what to stay clear of; then the words, roofs before capacities before series."""
     places = _draw_series(axes, series, settings, table)
-    ground = Ground(axes, places, 0.7 * settings.font_pt, spread=False)
+    canvas = LabelCanvas(axes, places, 0.7 * settings.font_pt, spread=False)
     for each in series:
         path = list(zip(each.rows["working_set_bytes"], each.rows["rate"], strict=True))
         pairs = itertools.pairwise(path)
-        ground.lines += [(ground.segment((a[0], b[0]), (a[1], b[1])), 2.0) for a, b in pairs]
-    _draw_roofs(ground, roofs, settings.font_pt, table)
-    _draw_capacities(ground, roofs.machine, settings.font_pt, table)
+        canvas.lines += [(canvas.segment((a[0], b[0]), (a[1], b[1])), 2.0) for a, b in pairs]
+    _draw_roofs(canvas, roofs, settings.font_pt, table)
+    _draw_capacities(canvas, roofs.machine, settings.font_pt, table)
     wanted = [_name_place(each) for each in series] if len(series) > 1 else []
-    ground.write_beside(wanted, fontsize=0.9 * settings.font_pt, label="point-label", zorder=6)
+    canvas.write_beside(wanted, fontsize=0.9 * settings.font_pt, label="point-label", zorder=6)
 
 
 def _name_place(series: Series) -> tuple[float, float, list[str]]:
@@ -123,7 +123,9 @@ def _name_place(series: Series) -> tuple[float, float, list[str]]:
     return row["working_set_bytes"], row["rate"], [" ".join(series.words), " ".join(series.words[1:])]
 
 
-def _draw_series(axes: Axes, series: list[Series], settings: FiguresConfig, table: Table) -> list[tuple[float, float]]:
+def _draw_series(
+    axes: Axes, series: list[Series], settings: FiguresConfig, table: VertexTable
+) -> list[tuple[float, float]]:
     colours = style.kernel_colours(each.kernel for each in series)
     count = sum(len(each.rows) for each in series)
     size, places = 0.8 * marks.size_pt(count, settings), []
@@ -139,38 +141,38 @@ def _draw_series(axes: Axes, series: list[Series], settings: FiguresConfig, tabl
     return places
 
 
-def _draw_roofs(ground: Ground, roofs: RoofSet, font_pt: float, table: Table) -> None:
-    low, high = ground.axes.get_ylim()
+def _draw_roofs(canvas: LabelCanvas, roofs: RoofSet, font_pt: float, table: VertexTable) -> None:
+    low, high = canvas.axes.get_ylim()
     for roof in roofs.roofs:
         if roof.kind != "bandwidth" or roof.ceiling_of is not None or not low < roof.rate < high:
             continue
         main = roof.level == "dram"
-        ground.axes.axhline(
+        canvas.axes.axhline(
             roof.rate,
             color=style.ROOF if main else style.CEILING,
             linewidth=(0.2 if main else 0.11) * font_pt,
             zorder=2,
         )
-        segment = ground.segment(ground.axes.get_xlim(), (roof.rate, roof.rate))
-        ground.lines.append((segment, 1.0))
+        segment = canvas.segment(canvas.axes.get_xlim(), (roof.rate, roof.rate))
+        canvas.lines.append((segment, 1.0))
         look = {"fontsize": 0.85 * font_pt, "color": style.FADED, "label": "roof-label", "zorder": 3.4}
-        ground.write_along(segment, roof_texts(roof, roof.rate)[-2:], 1.0, **look)
+        canvas.write_along(segment, roof_texts(roof, roof.rate)[-2:], 1.0, **look)
         table.line("roof", roof.name, [{"bytes_per_s": roof.rate}], traffic_level=roof.level)
 
 
-def _draw_capacities(ground: Ground, machine: Machine, font_pt: float, table: Table) -> None:
-    low, high = ground.axes.get_xlim()
+def _draw_capacities(canvas: LabelCanvas, machine: Machine, font_pt: float, table: VertexTable) -> None:
+    low, high = canvas.axes.get_xlim()
     for name, capacity in machine.cache_bytes.items():
         if not low < capacity < high:
             continue
-        ground.axes.axvline(capacity, color=style.INK, linewidth=0.1 * font_pt, linestyle=(0, (4, 2)), zorder=1.9)
-        segment = ground.segment((capacity, capacity), ground.axes.get_ylim())
-        ground.lines.append((segment, 1.0))
+        canvas.axes.axvline(capacity, color=style.INK, linewidth=0.1 * font_pt, linestyle=(0, (4, 2)), zorder=1.9)
+        segment = canvas.segment((capacity, capacity), canvas.axes.get_ylim())
+        canvas.lines.append((segment, 1.0))
         size = f"{name.upper()} {engineering(capacity, 'B')}"
         emptied = bool(machine.kept_levels) and name not in machine.kept_levels
         texts = [f"{size}, emptied between launches", size] if emptied else [size]
         look = {"fontsize": 0.85 * font_pt, "color": style.INK, "label": "capacity-label", "zorder": 3.4}
-        ground.write_along(segment, [*texts, name.upper()], 0.0, **look)
+        canvas.write_along(segment, [*texts, name.upper()], 0.0, **look)
         table.line("capacity", name, [{"working_set_bytes": float(capacity)}])
 
 
