@@ -96,3 +96,14 @@ def test_a_call_by_pytorch_goes_to_the_stream_that_is_timed(monkeypatch: pytest.
     watch.stream = types.SimpleNamespace(ptr=2)
     launch()
     assert torch.streams == [1, 2]
+
+
+def test_a_changed_helper_of_a_users_kernel_gets_a_cache_of_its_own(tmp_path):
+    from roofexp.devices.environment import kernel_files_hash
+
+    helper = tmp_path / "helper.py"
+    helper.write_text("FACTOR = 2\n")
+    before = kernel_files_hash([tmp_path])
+    helper.write_text("FACTOR = 3\n")
+    assert kernel_files_hash([tmp_path]) != before
+    assert kernel_files_hash([tmp_path / "absent"]) == kernel_files_hash()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from roofexp.errors import BadInputError
+from roofexp.errors import BadInputError, SkippedError
+from roofexp.kernel import build_kernel
 from roofexp.kernel.formula import evaluate, evaluate_count
 
 
@@ -24,6 +25,10 @@ def test_arithmetic() -> None:
         ("n/0", "cannot be computed"),
         ("__import__('os')", "unknown function"),
         ("n + 'a'", "cannot be computed"),
+        ("[n][3]", "cannot be computed (IndexError"),
+        ("{'a': n}['b']", "cannot be computed (KeyError"),
+        ("n[0]", "cannot be computed (TypeError"),
+        ("ceil(n * 1e400)", "allowed: arithmetic on n"),
     ],
 )
 def test_an_error_says_where_and_what(formula: str, telling: str) -> None:
@@ -37,3 +42,8 @@ def test_an_error_says_where_and_what(formula: str, telling: str) -> None:
 def test_a_count_is_a_whole_number_that_is_not_negative(formula: str) -> None:
     with pytest.raises(BadInputError):
         evaluate_count(formula, {"n": 4}, "here")
+
+
+def test_a_precision_that_the_kernel_lacks_skips_the_point_and_says_what_is_allowed() -> None:
+    with pytest.raises(SkippedError, match="precision=int8: kernel 'sums' is written for fp64, fp32"):
+        build_kernel({"name": "sums", "precisions": ["fp64", "fp32"]}, {"name": "int8"}, 8, "normal")

@@ -67,7 +67,7 @@ class EndingGuard:
         os.kill(os.getpid(), number)
 
 
-class Way(Protocol):
+class LockMethod(Protocol):
     """How clocks are held. ``take`` and ``undo`` raise RefusedError; ``undo`` does no harm where nothing was taken."""
 
     def check(self) -> None: ...
@@ -109,7 +109,7 @@ class ClockHold:
         find_ncu: Callable[[], Path | None] = lambda: None,
     ) -> None:
         self._folder, self._open_nvml, self._find_ncu = folder, open_nvml, find_ncu
-        self._way: Way | None = None
+        self._method: LockMethod | None = None
         self._journal: Journal | None = None
         self._key: tuple[Any, ...] | None = None
         self._refusals: dict[tuple[Any, ...], str] = {}
@@ -126,7 +126,7 @@ class ClockHold:
             return Held(asked=asked, roofs_mode=roofs_mode(mode, asked))
         target = find_target()
         key = (mode, clock.get("mhz"), bool(clock.get("shared")), target.identity.get("uuid"))
-        if key == self._key and self._way is not None and self._way.alive():
+        if key == self._key and self._method is not None and self._method.alive():
             return Held(asked=asked, locked=True, roofs_mode=roofs_mode(mode, asked))
         self.release(say)
         if key not in self._refusals:
@@ -143,13 +143,13 @@ class ClockHold:
 
     def release(self, say: Say = print) -> None:
         """Undoes what was taken. Where that is refused the journal stays, and the next start tries again."""
-        way, journal = self._way, self._journal
-        if way is None or journal is None or os.getpid() != self._owner:
+        method, journal = self._method, self._journal
+        if method is None or journal is None or os.getpid() != self._owner:
             return
         with held_back():
-            self._way = self._journal = self._key = None
+            self._method = self._journal = self._key = None
             try:
-                way.undo()
+                method.undo()
                 journal.remove()
             except Exception as error:  # whatever NVML or the system says at this moment
                 say(f"clocks: they could not be given back: {error}. {by_hand(journal.uuid)}")
@@ -159,47 +159,47 @@ class ClockHold:
         atexit.unregister(self.release)
 
     def _take(self, clock: Mapping[str, Any], target: Target, asked: str, say: Say) -> None:
-        way, nvml = self._prepare(clock, target)
+        method, nvml = self._prepare(clock, target)
         reason = why_shared(nvml, target.worker_pid)
         if reason and not clock.get("shared"):
             raise RefusedError(f"{reason}, and would get the same clocks; clock.shared=true takes them all the same")
         journal = Journal(self._folder, target.identity["uuid"])
         journal.acquire()
         try:
-            self._clear(journal, way, say)
+            self._clear(journal, method, say)
             was = {"sm_hz": _hz(nvml, 1), "memory_hz": _hz(nvml, 2)}
-            ncu = str(way.ncu) if isinstance(way, NcuHold) else None
+            ncu = str(method.ncu) if isinstance(method, NcuHold) else None
             entry = new_entry(target.identity["uuid"], "ncu" if ncu else "nvml", asked, ncu=ncu, was=was)
             journal.write(entry)
         except BaseException:
             journal.let_go()
             raise
-        self._way, self._journal = way, journal
+        self._method, self._journal = method, journal
         try:
             self._guard.install()
             atexit.register(self.release)
-            way.take()
+            method.take()
         except BaseException:
             self.release(say)
             raise
 
-    def _prepare(self, clock: Mapping[str, Any], target: Target) -> tuple[Way, Nvml]:
+    def _prepare(self, clock: Mapping[str, Any], target: Target) -> tuple[LockMethod, Nvml]:
         if not target.identity.get("uuid"):
             raise RefusedError("this device's clocks are not held by this program; a CPU's are the system's to set")
         nvml = self._open_nvml(target.identity["uuid"])
         if nvml is None:
             raise RefusedError("NVML is missing, so nobody knows who else uses this GPU; install nvidia-ml-py")
-        way: Way
+        method: LockMethod
         if clock["mode"] == "locked":
-            way = NvmlLock(nvml, int(clock["mhz"]))
+            method = NvmlLock(nvml, int(clock["mhz"]))
         elif (ncu := self._find_ncu()) is None:
             raise RefusedError("Nsight Compute (ncu) is not installed, and it is what holds this clock")
         else:
-            way = NcuHold(ncu, str(clock["mode"]), target.identity["uuid"], target.environment)
-        way.check()
-        return way, nvml
+            method = NcuHold(ncu, str(clock["mode"]), target.identity["uuid"], target.environment)
+        method.check()
+        return method, nvml
 
-    def _clear(self, journal: Journal, way: Way, say: Say) -> None:
+    def _clear(self, journal: Journal, method: LockMethod, say: Say) -> None:
         """What a run that died left here is undone before anything new is noted in its place."""
         if journal.exists:
             entry = journal.read()

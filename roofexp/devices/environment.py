@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
 from roofexp.config.paths import PACKAGE, cache_folder, kernels_folder
 
 
-def worker_environment(device: str) -> dict[str, str]:
+def worker_environment(device: str, kernel_roots: Iterable[Path] = ()) -> dict[str, str]:
     """Libraries read their thread counts when they are imported, so the process is started with them set."""
     from roofexp.devices import parse_device
     from roofexp.devices.cpu.machine import cores_in_use
@@ -25,14 +27,15 @@ def worker_environment(device: str) -> dict[str, str]:
     # unbound threads may share one core for a whole measurement, at half the rate
     environment.setdefault("OMP_PROC_BIND", "close")
     environment.setdefault("OMP_PLACES", "cores")
-    environment.setdefault("NUMBA_CACHE_DIR", str(cache / f"numba-{kernel_files_hash()}"))
+    environment.setdefault("NUMBA_CACHE_DIR", str(cache / f"numba-{kernel_files_hash(kernel_roots)}"))
     environment.setdefault("ROOFEXP_CACHE_DIR", str(cache))
     return environment
 
 
-def kernel_files_hash() -> str:
-    """numba keeps compiled code by the file that a function stands in, and does not see what that file imports."""
+def kernel_files_hash(kernel_roots: Iterable[Path] = ()) -> str:
+    """Of the code in the project's folder and in ``kernel_roots``: numba keeps compiled code by the file that a
+    function stands in, and does not see what that file imports."""
     digest = hashlib.sha256()
-    for file in sorted(kernels_folder().rglob("*.py")):
+    for file in sorted({file.resolve() for root in (kernels_folder(), *kernel_roots) for file in root.rglob("*.py")}):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:8]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from roofexp.errors import BadInputError
+from roofexp.errors import BadInputError, SkippedError
 from roofexp.kernel.formula import evaluate, evaluate_count
 from roofexp.records.point import Work
 
@@ -96,7 +96,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 def build_kernel(config: Mapping[str, Any], precision: Mapping[str, Any], size: int, fill: str) -> Kernel:
     """Works out a kernel from its resolved configuration (plain dicts, enum values as strings).
 
-    Raises BadInputError naming file, key, value and what is allowed.
+    Raises SkippedError for a precision that the kernel is not written for, and BadInputError naming file, key, value
+    and what is allowed.
     """
     name = config["name"]
     where = f"kernel {name!r}"
@@ -104,7 +105,7 @@ def build_kernel(config: Mapping[str, Any], precision: Mapping[str, Any], size: 
         raise BadInputError(f"size={size}: {where} needs a size of at least 1")
     allowed = list(config["precisions"])
     if precision["name"] not in allowed:
-        raise BadInputError(f"precision={precision['name']}: {where} is written for {', '.join(allowed)}")
+        raise SkippedError(f"precision={precision['name']}: {where} is written for {', '.join(allowed)}")
     scalars = {key: float(value) for key, value in config["scalars"].items()}
     names: dict[str, Any] = {"size": size, "itemsize": precision["itemsize"], **scalars, **config["params"]}
     shape: dict[str, int] = {}

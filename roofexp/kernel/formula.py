@@ -67,8 +67,11 @@ def evaluate(
     except (FeatureNotAvailable, InvalidExpression, SyntaxError) as error:
         reason = getattr(error, "msg", None) or str(error)
         raise BadInputError(f"{where}: {formula!r} is not a formula ({reason})") from error
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise BadInputError(f"{where}: {formula!r} cannot be computed ({error})") from error
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BadInputError(
+            f"{where}: {formula!r} cannot be computed ({reason}); allowed: arithmetic on {_list(names)}"
+        ) from error
 
 
 def evaluate_count(formula: str | int | float, names: Mapping[str, Any], where: str) -> int:

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from roofexp.config.plain import explain
 from roofexp.config.schema import KernelConfig, PrecisionConfig
 from roofexp.config.yaml_file import read_mapping
-from roofexp.errors import BadInputError
+from roofexp.errors import BadInputError, SkippedError
 from roofexp.kernel import Kernel, build_kernel
 
 
@@ -41,9 +41,12 @@ def load_kernel(
         raise BadInputError(f"conf/kernel/{name}.yaml: {explain(error)}") from error
     assert isinstance(kernel, dict)
     assert isinstance(described, dict)
-    return build_kernel(
-        {str(k): v for k, v in kernel.items()}, {str(k): v for k, v in described.items()}, root.size, fill
-    )
+    try:
+        return build_kernel(
+            {str(k): v for k, v in kernel.items()}, {str(k): v for k, v in described.items()}, root.size, fill
+        )
+    except SkippedError as error:  # a roof that names a precision which its kernel lacks is a mistake in its YAML
+        raise BadInputError(str(error)) from error
 
 
 @dataclass

@@ -56,7 +56,7 @@ class Worker:
         command += [str(root) for root in self._roots]
         self._process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            env=worker_environment(self._device),
+            env=worker_environment(self._device, self._roots),
         )  # fmt: skip
         theirs.close()
         self.starts += 1
