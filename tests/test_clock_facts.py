@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from roofexp.config.paths import conf_folder
-from roofexp.devices.cpu.machine import Rapl
+from roofexp.devices.cpu.clock import Rapl
 from roofexp.figures.kinds.soak import draw_soak
 from roofexp.figures.kinds.soak_course import course_of
 from roofexp.kernel.load import load_kernel

@@ -15,7 +15,7 @@ from roofexp.text.numbers import engineering, percent, plain, size_name
 
 COMPUTE = ("compute-bound", "on the compute roof")
 ENOUGH = 5  # independent samples; more make a spread matter less
-DISTURBED = ("machine not quiet", "too short")  # flags of times that other programs or the timer took part in
+DISTURBED = ("machine not quiet", "held back by the quota", "fewer cores than threads", "too short")  # flags of times that other programs or the timer took part in
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,8 @@ from roofexp.kernel import Kernel, Operand, error_scales, reference_values
 from roofexp.records.machine import Machine
 from roofexp.records.point import Check, Clock, Flag
 
+FEWER_CORES, FRACTIONAL_QUOTA = "fewer cores than threads", "fractional quota"  # flags of points on the CPU
+
 
 class ClockWatch(Protocol):
     """Reads the clock that the compute units really held over the timed part, and what else is sampled beside it."""
@@ -119,6 +121,10 @@ class Device(Protocol):
 
     def clock_watch(self, settings: dict[str, Any]) -> ClockWatch:
         """``settings`` is the clock group of the configuration."""
+        ...
+
+    def finish(self) -> None:
+        """Waits for all that was started on the device, by whatever stream. Raises an error that it reports late."""
         ...
 
     def identity(self) -> dict[str, str]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roofexp.config.settings import TimingSettings
+from roofexp.devices.cpu.control_group import throttled_s
 from roofexp.records.point import Flag
 from roofexp.text.numbers import percent
 
 NOT_QUIET = "machine not quiet"
 QUIET_UNKNOWN = "quiet unknown"
+HELD_BACK = "held back by the quota"
 SHORTEST_S = 0.2  # of all CPUs together: the kernel counts in ticks of 10 ms, below this a share says nothing
 WAITED = 0.01  # share of the time that this process's threads stood in line for a core, which is worth a flag
 THREADS = Path("/proc/self/task")
@@ -24,16 +26,17 @@ class HostReading(NamedTuple):
 
     others_share: float | None  # of the whole machine, that other programs used
     waited_share: float | None  # of the time, that threads of this process were ready and had no core
+    held_back_share: float = 0.0  # of the time, that the control group's quota took from them; above 1 with many CPUs
 
 
 class HostLoad:
     """Read before and after a timed part. The waiting times count nanoseconds, so they hold for short parts too."""
 
     def __init__(self) -> None:
-        self._start: tuple[float, tuple[float, float, float], dict[str, int]] | None = None
+        self._start: tuple[float, tuple[float, float, float], dict[str, int], float] | None = None
 
     def start(self) -> None:
-        self._start = time.perf_counter(), _cpu_times_s(), _waits_ns()
+        self._start = time.perf_counter(), _cpu_times_s(), _waits_ns(), throttled_s()
 
     def stop(self) -> HostReading:
         if self._start is None:
@@ -43,14 +46,19 @@ class HostLoad:
         others = min(1.0, max(0.0, (busy_s - own_s) / total_s)) if total_s >= SHORTEST_S else None
         before_ns, after_ns = self._start[2], _waits_ns()
         waited_ns = [after_ns[thread] - before_ns[thread] for thread in before_ns.keys() & after_ns.keys()]
-        return HostReading(others, max(waited_ns) / 1e9 / passed_s if waited_ns and passed_s > 0 else None)
+        if passed_s <= 0:
+            return HostReading(others, None)
+        held_back = (throttled_s() - self._start[3]) / passed_s
+        return HostReading(others, max(waited_ns) / 1e9 / passed_s if waited_ns else None, held_back)
 
 
 def quiet_flags(reading: HostReading, settings: TimingSettings, device: str) -> list[Flag]:
     """Other programs disturb a CPU measurement directly; a GPU's only when they hold the host back."""
     if device != "cpu":
         return []
-    others, waited = reading
+    others, waited, held_back = reading
+    if held_back > WAITED:
+        return [Flag(HELD_BACK, f"the control group's quota took {percent(held_back)} of the timing from the threads")]
     if others is not None and others > settings.busy:
         return [Flag(NOT_QUIET, f"other programs took {percent(others)} of the machine during the timing")]
     if waited is not None and waited > WAITED:

@@ -16,8 +16,8 @@ import msgspec
 
 from roofexp.devices.environment import worker_environment
 from roofexp.errors import BadInputError
-from roofexp.ncu import MISSING_CURE, Explanation, explain_ncu_failure
-from roofexp.ncu.child import Command, Plan, ProgressFile, Step, Task, at_work
+from roofexp.ncu import MISSING_CURE, Explanation, explain_ncu_failure, ncu_environment
+from roofexp.ncu.child import CHILD, Command, Plan, ProgressFile, Step, Task, at_work
 from roofexp.ncu.launch import Launch
 from roofexp.ncu.report import read_rep_file, read_report
 
@@ -141,7 +141,7 @@ class _Child:
         report, text = self._command.report, _read(self._log)
         try:
             if '"Kernel Name"' in text:
-                return read_report(text, "ncu's report"), None
+                return read_report(text, "ncu's report", decimal="."), None
             if report is not None and report.is_file():
                 return read_rep_file(report, self._command.ncu), None
         except BadInputError as error:
@@ -150,8 +150,8 @@ class _Child:
 
 
 def child_environment(device: str) -> dict[str, str]:
-    """That of a worker; a run of MLflow that the parent was started in is not the child's."""
-    environment = worker_environment(device)
+    """That of a worker, for ncu too; a run of MLflow that the parent was started in is not the child's."""
+    environment = ncu_environment(worker_environment(device))
     return {name: value for name, value in environment.items() if not name.startswith("MLFLOW_")}
 
 
@@ -172,7 +172,7 @@ def _end(process: subprocess.Popen[bytes], steps: list[Step]) -> None:
 def _is_child(pid: int) -> bool:
     """Numbers are used again: only what still runs our module is ended."""
     with contextlib.suppress(OSError):
-        return b"roofexp.counters.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"roofexp.ncu.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

@@ -189,7 +189,7 @@ def notes(roofs: RoofSet) -> list[str]:
     lines += [f"  {r.name}: {c.message}" for r in roofs.roofs for c in r.checks if _is_remark(c)]
     lines += [f"  ! {name} could not be measured: {why}" for name, why in roofs.unavailable.items()]
     if roofs.disturbed:
-        lines.append("  ! other programs ran meanwhile: measured again the next time")
+        lines.append("  ! cores were held back meanwhile: measured again the next time")
     return [*lines, CAPTION]
 
 

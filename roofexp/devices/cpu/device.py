@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from roofexp.config.paths import find_kernel_file
-from roofexp.devices.base import check_result, expectation, poison
-from roofexp.devices.cpu.machine import CpuClockWatch, cores_in_use, describe_cpu
+from roofexp.devices.base import FEWER_CORES, FRACTIONAL_QUOTA, check_result, expectation, poison
+from roofexp.devices.cpu.clock import CpuClockWatch
+from roofexp.devices.cpu.machine import cores_in_use, describe_cpu, memory_free_bytes, usable_cores
 from roofexp.devices.library_call import compile_call
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel, Operand
@@ -22,6 +23,8 @@ from roofexp.records.point import Check, Flag
 
 IMPLEMENTATIONS = ("cpu", "numpy")
 CACHE_LINE_BYTES = 64
+PLACE_TRIES = 3
+
 TYPES = {"float64", "float32"}  # what numba and NumPy's BLAS compute in
 
 
@@ -33,7 +36,8 @@ class CpuDevice:
     def __init__(self, cores: int | None, kernel_roots: list[Path]) -> None:
         self._asked = cores
         self._roots = kernel_roots
-        self.cores = cores_in_use(cores)
+        self.cores = cores_in_use(cores)  # asked before a library binds this thread to one of them
+        self._usable = usable_cores()
         self._flush: Callable[[], Any] | None = None
 
     def machine(self) -> Machine:
@@ -58,6 +62,9 @@ class CpuDevice:
         """Cores idle as soon as nothing runs on them; their budget of boost takes a little longer to fill."""
         time.sleep(min(most_s, 1.0))
 
+    def finish(self) -> None:
+        """A call is over when it returns."""
+
     def identity(self) -> dict[str, str]:
         return {}
 
@@ -69,9 +76,7 @@ class CpuDevice:
         return operands + copies + results + (self.flush_bytes() or 0)
 
     def bytes_free(self) -> int:
-        import psutil
-
-        return int(psutil.virtual_memory().available)
+        return memory_free_bytes()
 
     def load(self, kernel: Kernel, implementation: str, seed: int) -> CpuKernel:
         import numpy
@@ -91,7 +96,7 @@ class CpuDevice:
             def launch() -> Any:
                 return function(*arguments)
 
-        return CpuKernel(kernel, operands, launch, self.flush)
+        return CpuKernel(kernel, operands, launch, self.flush, self.core_flags)
 
     def timer_floor_s(self, cold: bool) -> float:
         empty = self.load_function("roofs/empty.py:empty", "the launch floor")
@@ -126,6 +131,25 @@ class CpuDevice:
             self._flush = lambda: flush(buffer, result)
         self._flush()
 
+    def core_flags(self) -> tuple[Flag, ...]:
+        """What keeps the threads from as many whole cores as the machine's id stands for."""
+        flags = [Flag(FRACTIONAL_QUOTA, self._usable.says)] if self._usable.says else []
+        if sys.platform == "linux" and (text := self._misplaced()):
+            flags.append(Flag(FEWER_CORES, text))
+        return tuple(flags)
+
+    def _misplaced(self) -> str | None:
+        """None as soon as one try finds each thread on a core of its own."""
+        ask = self.load_function("roofs/places.py:places", "the places of the threads")
+        core_of: dict[int, int] = {}
+        for core, cpus in self._usable.by_core.items():
+            core_of |= dict.fromkeys(cpus, core)
+        for _ in range(PLACE_TRIES):
+            stood_on = {core_of.get(cpu, cpu) for cpu in ask(len(self.cores))}
+            if len(stood_on) == len(self.cores):
+                return None
+        return f"the {len(self.cores)} threads stand on {len(stood_on)} core{'s' if len(stood_on) > 1 else ''}"
+
     def explain(self, error: Exception) -> FailedError | None:
         return None
 
@@ -152,7 +176,8 @@ class CpuDevice:
         file = find_kernel_file(file_name, self._roots, where)
         module = _import_file(file, where)
         function = getattr(module, function_name, None)
-        if not callable(function):
+        made_in = getattr(getattr(function, "py_func", function), "__module__", None)
+        if not callable(function) or made_in != module.__name__:  # what it imports is not its own
             raise BadInputError(f"{where}: {file_name} has no function {function_name!r}")
         found: Callable[..., Any] = function
         return found
@@ -162,7 +187,6 @@ class CpuKernel:
     """Operands as NumPy arrays, and the launch as a function of no arguments."""
 
     method = "host clock"
-    flags: tuple[Flag, ...] = ()
 
     def __init__(
         self,
@@ -170,14 +194,20 @@ class CpuKernel:
         operands: dict[str, Any],
         launch: Callable[[], Any],
         flush: Callable[[], None],
+        core_flags: Callable[[], tuple[Flag, ...]],
     ) -> None:
         self._kernel = kernel
         self._operands = operands
         self._launch = launch
         self._flush = flush
+        self._core_flags = core_flags
         self._first = {
             operand.name: operands[operand.name].copy() for operand in kernel.operands if operand.role == "inout"
         }
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        return self._core_flags()
 
     def check(self) -> Check | None:
         import numpy
