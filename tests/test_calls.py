@@ -43,6 +43,18 @@ def test_nested_calls_and_literals() -> None:
         ("a + a", "is not a call"),
         ("matmul(a", "is not a call"),
         ("__builtins__.eval(a)", "no function"),
+        ("f2py.os.system('touch x')", r"no function 'f2py\.os\.system'"),
+        ("ctypeslib.os.system('touch x')", "no function"),
+        ("multiply(a, 2, where=equal(f2py.os.system('x'), 0))", "no function"),
+        ("load('x.npy', allow_pickle=True)", "no function 'load'"),
+        ("savetxt('x', a)", "no function 'savetxt'"),
+        ("linalg.linalg.os.system('x')", "no function"),
+        ("add.reduce.__self__(a, a)", "no function"),
+        ("fft.__spec__.loader.get_data('x')", "no function"),
+        ("fromfile('x')", "no function 'fromfile'"),
+        ("memmap('x', mode='w+')", "no function"),
+        ("add(a, f2py.os)", "no function"),
+        ("squar(a)", "did you mean square"),
         ("sum(a, *a)", "neither a name"),
         ("sum(**a)", r"\*\*"),
         ("sum([i for i in a])", "neither a name"),
@@ -56,6 +68,7 @@ def test_anything_else_is_refused(call: str, telling: str) -> None:
 class Torch:
     """As much of PyTorch as a call takes: which stream each launch went to."""
 
+    __name__ = "torch"
     float32, int16 = "float32", "int16"
 
     def __init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import lzma
 import re
 import shutil
@@ -236,6 +238,56 @@ def test_an_inlined_svg_keeps_to_itself() -> None:
     assert "a &lt; b 1.23456" in text
     assert "metadata" not in text
     assert "xmlns" not in text
+
+
+FOREIGN = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"
+ xmlns:h="http://www.w3.org/1999/xhtml" viewBox="0 0 9 9" onload="alert(1)"><title>t</title>
+<script>alert(2)</script><h:script>alert(3)</h:script><style>@import url(//x.org/a); body{display:none} *{fill: red}
+</style><a xlink:href="javascript:alert(4)"><rect width="5"/></a>
+<foreignObject><h:form action="//x.org"/></foreignObject>
+<animate attributeName="href" values="javascript:alert(5)"/><set attributeName="onclick" to="alert(6)"/>
+<g onclick="alert(7)" class="skip" style="position: fixed; fill: url(//x.org/b); stroke: #123456"><image
+ href="//x.org/c.png"/><image href="data:image/svg+xml;base64,AAAA"/><image href="data:image/png;base64,AAAA"/>
+<use href="//x.org/d.svg#e" fill="url( 'x' )" stroke="url(#p)"/><rect width="5" data-job="3"/></g></svg>"""
+
+
+def test_a_figure_of_somebody_else_brings_what_draws_and_nothing_else() -> None:
+    text = inline_svg(FOREIGN.encode(), "f1-", "words", {})
+    for trace in (
+        "alert",
+        "script",
+        "x.org",
+        "import",
+        "body",
+        "foreignObject",
+        "form",
+        "class",
+        "position",
+        "svg+xml",
+    ):
+        assert trace not in text, trace
+    assert "<a" not in text.replace("<animate", "")
+    assert "svg+xml" not in text
+    assert "data-job" not in text
+    kept = (
+        'style="stroke: #123456"',
+        '<image href="data:image/png;base64,AAAA"',
+        'stroke="url(#f1-p)"',
+        "*{fill: red}",
+    )
+    assert all(part in text for part in kept)
+    assert '<rect width="5"' in text
+
+
+def test_only_the_pages_own_scripts_may_run(sweep: Path) -> None:
+    text = write_report(sweep).read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert len(scripts) == 2
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = next(part for part in policy[1].split("; ") if part.startswith("script-src"))
+    assert allowed == "script-src " + " ".join(f"'sha256-{each}'" for each in hashes)
 
 
 def test_a_table_alone_is_enough(sweep: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from roofexp.errors import BadInputError
 
@@ -40,12 +40,24 @@ def kernel_roots(config_folders: list[Path]) -> list[Path]:
 
 
 def find_kernel_file(name: str, roots: list[Path], where: str) -> Path:
-    """The code file ``name`` under the first root that has it; BadInputError lists where it was looked for."""
+    """The code file ``name`` under the first root that has it; BadInputError lists where it was looked for, or says
+    that the name, or a link, leads out of the root."""
+    if not is_inner(name):
+        raise BadInputError(f"{where}: {name!r} leads out of the kernel folders; write the path from such a folder on")
     for root in roots:
-        if (root / name).is_file():
-            return root / name
+        file = root / name
+        if file.is_file():
+            if not file.resolve().is_relative_to(root.resolve()):
+                raise BadInputError(f"{where}: {name!r} is a link out of {root}; put the file itself there")
+            return file
     folders = ", ".join(str(root) for root in roots)
     raise BadInputError(f"{where}: no kernel file {name!r}; looked in: {folders}")
+
+
+def is_inner(name: str) -> bool:
+    """Whether a relative path in printable characters stays below the folder that it starts from."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and name.isprintable()
 
 
 def _first_with(marker: str, folders: list[Path]) -> Path:

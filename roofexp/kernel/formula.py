@@ -1,6 +1,7 @@
 """Arithmetic formulas from YAML, evaluated safely.
 
-A formula sees only the names it is given and a few functions; it can neither import nor reach attributes.
+A formula sees only the names it is given and a few functions; it can neither import nor reach attributes, which would
+be a way to methods that write files.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from roofexp.config.numbers import LARGEST
 from roofexp.errors import BadInputError
 
 ARITHMETIC: dict[str, Callable[..., Any]] = {
@@ -23,6 +25,8 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "round": round,
 }
+
+REFUSED = (ast.Attribute, ast.JoinedStr, ast.FormattedValue)  # methods, and texts of any length
 
 
 def evaluate(
@@ -55,7 +59,10 @@ def evaluate(
         ast.Add: _also_for_arrays(operator.add, safe_add),
         ast.Mult: _also_for_arrays(operator.mul, safe_mult),
         ast.Pow: _also_for_arrays(operator.pow, safe_power),
+        ast.Mod: _remainder,
     }
+    for node in REFUSED:
+        evaluator.nodes.pop(node, None)
     try:
         return evaluator.eval(formula)
     except NameNotDefined as error:
@@ -66,6 +73,8 @@ def evaluate(
         ) from error
     except (FeatureNotAvailable, InvalidExpression, SyntaxError) as error:
         reason = getattr(error, "msg", None) or str(error)
+        if "Attribute is not available" in reason:
+            reason = f"attributes and methods are not allowed; functions: {_list(known)}"
         raise BadInputError(f"{where}: {formula!r} is not a formula ({reason})") from error
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
@@ -77,8 +86,10 @@ def evaluate(
 def evaluate_count(formula: str | int | float, names: Mapping[str, Any], where: str) -> int:
     """A formula that must give a whole number of at least zero (FLOPs, bytes, dimensions)."""
     value = evaluate(formula, names, where)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -math.inf < value < math.inf:
         raise BadInputError(f"{where}: {formula!r} gives {value!r}; a number is needed")
+    if abs(value) > LARGEST:
+        raise BadInputError(f"{where}: {formula!r} gives more than 2^63; what is counted must be less")
     if value < 0 or value != int(value):
         raise BadInputError(f"{where}: {formula!r} gives {value!r}; a whole number of at least 0 is needed")
     return int(value)
@@ -91,6 +102,12 @@ def _also_for_arrays(plain: Callable[[Any, Any], Any], guarded: Callable[[Any, A
         return plain(a, b) if hasattr(a, "dtype") or hasattr(b, "dtype") else guarded(a, b)
 
     return operate
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if isinstance(a, str):
+        raise TypeError("% of a text")
+    return a % b
 
 
 def _list(names: Mapping[str, Any]) -> str:

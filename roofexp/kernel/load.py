@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from roofexp.config.paths import is_inner
 from roofexp.config.plain import explain
 from roofexp.config.schema import KernelConfig, PrecisionConfig
 from roofexp.config.yaml_file import read_mapping
@@ -59,7 +60,7 @@ class _KernelAlone:
 
 
 def _load(name: str, folders: list[Path]) -> Any:
-    for folder in folders:
+    for folder in folders if is_inner(name) else ():
         file = folder / f"{name}.yaml"
         if file.is_file():
             return OmegaConf.create(read_mapping(file))

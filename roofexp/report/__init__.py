@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,7 @@ def breakable(text: str) -> Any:
 
 
 REPORT = "report.html"
+MARKS_SCRIPTS = 'document.documentElement.classList.add("js")'  # before the page is drawn
 SERIES_FROM, PER_SERIES = 12, 3  # points in all and of a kernel from which the table is summed up by kernel first
 
 
@@ -85,11 +88,14 @@ def page(contents: Contents, file: Path) -> str:
     links = Links(contents, file)
     rows = verdict_rows(contents, links)
     series = series_of(rows)
+    script = (TEMPLATES / "report.js").read_text()
     text: str = environment().get_template("report.html.j2").render(
         contents=contents,
         links=links,
         style=(TEMPLATES / "report.css").read_text(),
-        script=(TEMPLATES / "report.js").read_text(),
+        script=script,
+        script_hashes=[script_hash(text) for text in (MARKS_SCRIPTS, script)],
+        marks_scripts=MARKS_SCRIPTS,
         cautions=cautions(contents),
         rows=rows,
         series=series if len(rows) >= SERIES_FROM and len(rows) >= PER_SERIES * len(series) else [],
@@ -102,6 +108,11 @@ def page(contents: Contents, file: Path) -> str:
         repetition=repetition(contents),
     )  # fmt: skip
     return text
+
+
+def script_hash(text: str) -> str:
+    """As a Content-Security-Policy names a script that may run: only those of the program do."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def counts(points: list[Point]) -> list[tuple[str, int]]:

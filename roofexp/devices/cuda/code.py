@@ -29,7 +29,9 @@ CURE = "install roofexp[cuda13] or roofexp[cuda12]"
 CUBIN_START = b"\x7fELF"
 FRONT_END_ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
 ASSEMBLER_ERROR = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (?P<what>.*)$")
-QUOTED_INCLUDE = re.compile(r'^\s*#\s*include\s+"(?P<name>[^"]+)"', re.MULTILINE)
+COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
+DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)[^\S\n]*(?:include\w*|import|embed)\b[^\S\n]*([^\n]*)", re.MULTILINE)
+NAMED = re.compile(r'<(?P<system>[^>]+)>|"(?P<quoted>[^"]+)"')
 
 
 class Nvrtc(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +108,8 @@ def compile_source(
         *(f"-I{folder}" for folder in [*folders, compiler.header_folder]),
     ]
     source = _read(file)
-    kept = cache / f"{_cache_key(file, folders, options, compiler)}.cubin" if cache else None
+    key = _cache_key(file, folders, options, compiler)
+    kept = cache / f"{key}.cubin" if cache else None
     if kept and kept.is_file():
         cubin = kept.read_bytes()
         if cubin.startswith(CUBIN_START):
@@ -172,17 +175,36 @@ def _cache_key(file: Path, folders: Sequence[Path], options: Sequence[str], comp
 
 
 def included_files(file: Path, folders: Sequence[Path]) -> list[Path]:
-    """``file`` and every header that it includes in quotes, in the order they are met; CUDA's own headers left out."""
+    """``file`` and every header that it includes from ``folders`` or its own, in the order they are met; CUDA's own
+    headers left out.
+
+    Raises BadInputError for an include that leads out of the folders.
+    """
     found: list[Path] = []
     waiting = [file]
     while waiting:
         path = waiting.pop(0)
-        if path in found:
-            continue
-        found.append(path)
-        for match in QUOTED_INCLUDE.finditer(_read(path)):
-            places = [folder / match["name"] for folder in [path.parent, *folders]]
-            waiting += [place for place in places if place.is_file()][:1]
+        if path not in found:
+            found.append(path)
+            waiting += _included_by(path, folders)
+    return found
+
+
+def _included_by(file: Path, folders: Sequence[Path]) -> list[Path]:
+    """A header is named as it lies in the folders: no way up out of them, no absolute path, no link out, and no macro
+    that would say what is read."""
+    raw = _read(file).replace("\\\n", "")
+    text = COMMENT_OR_TEXT.sub(lambda match: " " if match[0].startswith("/") else match[0], raw)
+    found = []
+    for directive in dict.fromkeys([*DIRECTIVE.findall(text), *DIRECTIVE.findall(raw)]):
+        named = NAMED.match(directive)
+        name = Path((named["system"] or named["quoted"]) if named else "/")
+        header = next((place / name for place in (file.parent, *folders) if (place / name).is_file()), None)
+        inside = header and any(header.resolve().is_relative_to(folder.resolve()) for folder in folders)
+        if name.is_absolute() or not (inside or (header is None and ".." not in name.parts)):
+            what = directive.strip()[:80]
+            raise BadInputError(f"{file.name}: #include {what} leads out of the kernel folders; name a file in them")
+        found += [header] if header else []
     return found
 
 
