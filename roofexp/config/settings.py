@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 import msgspec
 
-from roofexp.errors import BadInputError
+from roofexp.config.numbers import check_numbers
 
 
 class TimingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +57,4 @@ def config_type(settings: type[msgspec.Struct], name: str, module: str) -> type:
 
 def check_placing(placing: Mapping[str, Any]) -> None:
     """Raises BadInputError for a threshold that makes no sense."""
-    limits = {
-        "on_roof": (0.0, 1.0, "a share of the roof, above 0 and at most 1"),
-        "far_below": (0.0, 1.0, "a share of the attainable rate, above 0 and at most 1"),
-        "above_roof": (1.0, math.inf, "a share of the roof, above 1"),
-        "near_floor": (0.0, math.inf, "a number of launch floors, above 0"),
-    }
-    for name, (low, high, meaning) in limits.items():
-        value = placing.get(name)
-        if value is not None and not (low < float(value) <= high and math.isfinite(float(value))):
-            raise BadInputError(f"placing.{name}={value:g}: {meaning}")
+    check_numbers({"placing": placing})

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from roofexp.config.numbers import LARGEST
 from roofexp.errors import BadInputError, SkippedError
 from roofexp.kernel.formula import evaluate, evaluate_count
 from roofexp.records.point import Work
@@ -115,6 +116,8 @@ def build_kernel(config: Mapping[str, Any], precision: Mapping[str, Any], size: 
             raise BadInputError(f"shape.{key}={shape[key]}: {where} needs every dimension to be at least 1")
     names |= shape
     operands = [_build_operand(key, value, names, precision, fill, where) for key, value in config["operands"].items()]
+    if sum(operand.bytes for operand in operands) > LARGEST:
+        raise BadInputError(f"size={size}: the operands of {where} take more than 2^63 bytes; choose a smaller one")
     work = Work(
         flops=evaluate_count(config["work"]["flops"], names, f"{where}: work.flops"),
         dram_bytes=evaluate_count(config["work"]["bytes"], names, f"{where}: work.bytes"),

@@ -22,9 +22,10 @@ from roofexp.measure.soak import measure_soak
 from roofexp.records.clock_readings import ClockReadings, has_pauses
 from roofexp.records.point import Check, Clock, Flag, Status, Timing
 from roofexp.records.samples import Samples
-from roofexp.text.console import one_line
+from roofexp.text.console import one_line, printable, shortened
 from roofexp.text.numbers import engineering
 
+LONGEST_REASON, LONGEST_DETAIL = 600, 50_000  # characters: code that fails may say anything, at any length
 THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
 IDLE_S = 5.0  # a soak starts from an idle device: it is waited for so long
 IDLE_SHOWN_S = 0.5  # of idling in the readings before a soak
@@ -101,7 +102,12 @@ class Bench:
                 detail=traceback.format_exc(),
                 poisoned=True,
             )
-        return msgspec.structs.replace(reply, measuring_s=time.perf_counter() - start)
+        return msgspec.structs.replace(
+            reply,
+            reason=reply.reason and shortened(printable(reply.reason), LONGEST_REASON),
+            detail=reply.detail and shortened(printable(reply.detail), LONGEST_DETAIL),
+            measuring_s=time.perf_counter() - start,
+        )
 
     def _measure(self, request: Request, progress: Progress) -> Reply:
         device, kernel = self.device, request.kernel
@@ -113,6 +119,7 @@ class Bench:
         try:
             check = loaded.check()
             timing, samples, flags, clock, rows, host = self._time(loaded, request, progress)
+            device.finish()
         finally:
             with contextlib.suppress(Exception):  # a broken context refuses even this; its error was raised already
                 loaded.release()

@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 
 from roofexp.clocks import asked_for, check_clock
 from roofexp.clocks.hold import with_asked
+from roofexp.config.numbers import check_numbers
 from roofexp.config.plain import config_hash, plain
 from roofexp.config.schema import CounterPhase
 from roofexp.config.settings import PlacingSettings, TimingSettings
@@ -25,7 +26,7 @@ from roofexp.diagnosis import placed
 from roofexp.errors import EXIT_POINT_FAILED, BadInputError, SkippedError
 from roofexp.kernel import Kernel
 from roofexp.kernel.load import kernel_of
-from roofexp.measure.bench import Progress, Reply, Request
+from roofexp.measure.bench import LONGEST_DETAIL, LONGEST_REASON, Progress, Reply, Request
 from roofexp.placing.roofline import least_time_s, model_traffic
 from roofexp.records.files import write_atomically, write_table
 from roofexp.records.machine import RoofSet
@@ -35,7 +36,7 @@ from roofexp.records.sweep_folder import STOP_MARK, now
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
 from roofexp.run.session import Session, config_folders
-from roofexp.text.console import explain_disk, one_line
+from roofexp.text.console import explain_disk, one_line, shortened
 from roofexp.text.numbers import engineering, percent
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -150,13 +151,15 @@ def _measure(point: Point, values: dict[str, Any], where: JobPlace) -> tuple[Poi
     try:
         kernel = kernel_of(values)
         check_clock(values["clock"])
+        check_numbers(values)
         session = PROCESS.sessions.get(values["device"], where.config_folders)
         machine = session.machine(where.sweep)
         held = session.hold_clocks(values["clock"], run.display.say)
     except SkippedError as error:
         return _skipped(point, values["device"], str(error)), NOTHING
     except BadInputError as error:
-        return msgspec.structs.replace(point, reason_kind="bad input", reason=str(error)), NOTHING
+        reason = shortened(str(error), LONGEST_REASON)
+        return msgspec.structs.replace(point, reason_kind="bad input", reason=reason), NOTHING
     run.tell_fallback(machine.name, session.fallback)
     point = msgspec.structs.replace(
         point, device=machine.device, machine_id=machine.machine_id, shape=kernel.shape, work=kernel.work
@@ -231,7 +234,7 @@ def _skipped(point: Point, device: str, reason: str) -> Point:
 def _failed(point: Point, error: Exception) -> tuple[Point, Artifacts]:
     """The record of a point that an error ended which nobody foresaw."""
     failed = msgspec.structs.replace(point, status="failed", reason_kind="error", reason=one_line(error))
-    return failed, Artifacts(detail="".join(traceback.format_exception(error)))
+    return failed, Artifacts(detail=shortened("".join(traceback.format_exception(error)), LONGEST_DETAIL))
 
 
 def _roofs(values: dict[str, Any], where: JobPlace, run: Run, session: Session) -> RoofSet | None:

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from roofexp.clocks import check_clock
 from roofexp.clocks.journal import give_back
 from roofexp.config.explain import unknown_key
+from roofexp.config.numbers import check_swept
 from roofexp.config.schema import CounterLevel
 from roofexp.devices import parse_device
 from roofexp.errors import BadInputError, SkippedError
@@ -43,8 +44,7 @@ def prepare(config: DictConfig, plain_run: bool) -> Run:
         raise BadInputError(problem)
     parse_device(str(config.device))  # refused here once instead of at every point
     _check_clock(config)
-    _check_timing(config)
-    _check_placing(config)
+    _check_numbers(config)
     for line in give_back():
         print(line)
     without_counters = _check_counters(config)
@@ -167,20 +167,20 @@ def _check_clock(config: DictConfig) -> None:
             continue
 
 
-def _check_timing(config: DictConfig) -> None:
-    """No length of time, number of samples or share is below zero; a soak and a point's limit take time."""
-    for name, value in config.timing.items():
-        least_is_zero = name not in ("seconds", "timeout_s")
-        if isinstance(value, (int, float)) and not (value > 0 or (least_is_zero and value == 0)):
-            allowed = "0 or more" if least_is_zero else "more than 0"
-            raise BadInputError(f"timing.{name}={value:g}: allowed: {allowed}")
+def _check_numbers(config: DictConfig) -> None:
+    """Numbers that no point can be measured with are refused before the first one; those of a kernel that is swept over
+    at its points."""
+    kept = {str(key): _resolved(config, str(key)) for key in config if key != "hydra"}
+    check_swept({key: value for key, value in kept.items() if value is not None}, swept_values(config))
 
 
-def _check_placing(config: DictConfig) -> None:
-    """Thresholds are refused before the first point. Those that are swept over change nothing that is measured."""
-    from roofexp.config.settings import check_placing
-
-    check_placing({str(key): value for key, value in config.placing.items()})
+def _resolved(config: DictConfig, key: str) -> Any:
+    """A part of the configuration as plain data; None where an interpolation in it cannot be resolved yet."""
+    try:
+        value = config[key]
+        return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+    except OmegaConfBaseException:
+        return None
 
 
 def _check_counters(config: DictConfig) -> str | None:

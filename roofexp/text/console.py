@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -12,6 +15,78 @@ WIDTH_WITHOUT_TERMINAL = 160
 
 
 SHORTEST_FOLDED = 14  # characters of a folding column on a narrow terminal
+
+# what no terminal, page or XML file can show: controls but tab and newline, marks that reverse the reading or end a
+# line, surrogates, and what is no character
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+
+
+def printable(text: str) -> str:
+    """Text from anywhere as it can be shown everywhere: other characters are written as their numbers, ``\\x1b``, and
+    a byte that is no character (a surrogate, to Python) as its own."""
+    return text if text.isprintable() else UNPRINTABLE.sub(lambda found: _as_number(found[0]), text)
+
+
+def _as_number(letter: str) -> str:
+    number = ord(letter)
+    if 0xDC80 <= number <= 0xDCFF:
+        number -= 0xDC00
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def prepare_output() -> None:
+    """Printing never ends a command for a character that the output cannot show, nor where an output is closed. What
+    is opened later must not get the number of an output."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or stream.closed:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (lives as long as the process)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+class LastingOutput(io.RawIOBase):
+    """An output file that takes what it is given also when its reader has left or its disk is full: a measurement is
+    worth more than what is printed of it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._number
+
+    def isatty(self) -> bool:
+        return os.isatty(self._number)
+
+    def write(self, data: Any) -> int:
+        try:
+            return os.write(self._number, data)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._number)
+            return len(data)
+
+
+def keep_printing() -> None:
+    """From here on nothing that is printed can end the command."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is getattr(sys, f"__{name}__") and isinstance(stream, io.TextIOWrapper):
+            with contextlib.suppress(OSError):
+                stream.flush()
+            lasting = io.BufferedWriter(LastingOutput(stream.fileno()))
+            buffered = name == "stdout" and not stream.isatty()
+            kept = io.TextIOWrapper(lasting, stream.encoding, "backslashreplace", line_buffering=not buffered)
+            setattr(sys, name, kept)
 
 
 def explain_disk(error: OSError, unnamed: str = "outputs") -> str:
@@ -37,13 +112,21 @@ def relative(path: Path) -> str:
 def one_line(error: BaseException, longest: int = 300) -> str:
     """The kind of an error and the first line of its message, at most ``longest`` characters."""
     kind, message = type(error).__name__, first_line(error)
-    text = message if message == kind else f"{kind}: {message}"
+    return shortened(message if message == kind else f"{kind}: {message}", longest)
+
+
+def shortened(text: str, longest: int) -> str:
+    """At most ``longest`` characters of a text that may be of any length."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; its kind where it has none."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """The first line of an error's message, printable; its kind where it has none."""
+    try:
+        lines = printable(str(error).replace("\r\n", "\n")).split("\n")
+    except Exception:  # of somebody else's class
+        lines = []
+    return next((line.strip() for line in lines if line.strip()), type(error).__name__)
 
 
 def open_console(width: int = WIDTH_WITHOUT_TERMINAL) -> Any:

@@ -87,6 +87,12 @@ class CudaDevice:
         if self._nvml:
             self._nvml.wait_until_idle(most_s)
 
+    def finish(self) -> None:
+        """A fault in another stream, or a late one, would otherwise be blamed on the next point."""
+        import cupy
+
+        cupy.cuda.runtime.deviceSynchronize()
+
     def identity(self) -> dict[str, str]:
         return {"uuid": gpu_uuid(self._index), "bus_id": bus_id(self._index)}
 
