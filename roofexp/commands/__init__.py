@@ -11,8 +11,8 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 
-from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, BadInputError
-from roofexp.text.console import drop_output, explain_disk
+from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.text.console import drop_output, explain_disk, keep_printing, prepare_output, printable
 
 COMMANDS = {
     "compare": "Compares two sweeps point by point.",
@@ -28,9 +28,14 @@ COMMANDS = {
     "track": "Mirrors sweeps into MLflow from their files.",
 }
 
+MEASURING = ("count", "reproduce", "roofs")  # what they print is the least that they make
+
+MOST_LINES = 20
+
 
 def main() -> None:
     """``python -m roofexp`` and the console script: a command where the first word names one, else a measurement."""
+    prepare_output()
     arguments = sys.argv[1:]
     if arguments and arguments[0] in COMMANDS:
         sys.exit(run_command(arguments[0], arguments[1:]))
@@ -41,11 +46,15 @@ def main() -> None:
         sys.exit(EXIT_OK)
     from roofexp.commands.run import run
 
+    keep_printing()
     sys.exit(_until_reader_leaves(lambda: run(arguments)))
 
 
 def run_command(name: str, arguments: Sequence[str] | None = None) -> int:
     """The exit code: 2 for an input that cannot be used, 130 for an interruption, else what the command returns."""
+    prepare_output()
+    if name in MEASURING:
+        keep_printing()
     command = importlib.import_module(f"roofexp.commands.{name}")
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
@@ -66,8 +75,17 @@ def run_command(name: str, arguments: Sequence[str] | None = None) -> int:
         return _end(name, getattr(command, "INTERRUPTED", "interrupted"), EXIT_INTERRUPTED)
 
 
+def report_damage(name: str, damage: Sequence[str]) -> int:
+    """Prints what could not be read of an input that could be used; the exit code for it."""
+    for line in damage[:MOST_LINES]:
+        print(f"roofexp.{name}: {line}", file=sys.stderr)
+    if len(damage) > MOST_LINES:
+        print(f"roofexp.{name}: {len(damage) - MOST_LINES} more files cannot be read", file=sys.stderr)
+    return EXIT_POINT_FAILED if damage else EXIT_OK
+
+
 def _end(name: str, message: str, code: int) -> int:
-    print(f"roofexp.{name}: {message}", file=sys.stderr)
+    print(f"roofexp.{name}: {printable(message)}", file=sys.stderr)
     return code
 
 

@@ -20,6 +20,7 @@ from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.gate.rules import CHANGES, PROPERTIES, Rule, holds, read_rules, why_unknown
 from roofexp.records.files import write_atomically
 from roofexp.records.point import Point
+from roofexp.text.console import printable
 from roofexp.text.numbers import engineering, percent
 
 Outcome = Literal["kept", "broken", "skipped"]
@@ -204,15 +205,15 @@ def junit_xml(judgements: Sequence[Judgement], gate: str) -> bytes:
     suite = ElementTree.SubElement(root, "testsuite", {"name": f"roofexp gate {gate}", **counts})
     for judgement in judgements:
         time_s = judgement.point.measuring_s if judgement.point else 0.0
-        names = {"classname": _plain(judgement.rule.title), "name": _plain(judgement.where)}
+        names = {"classname": printable(judgement.rule.title), "name": printable(judgement.where)}
         case = ElementTree.SubElement(suite, "testcase", {**names, "time": f"{time_s:.3f}"})
         if judgement.outcome == "broken":
-            failure = ElementTree.SubElement(case, "failure", message=_plain(judgement.actual), type="rule broken")
-            failure.text = _plain(judgement.line)
+            failure = ElementTree.SubElement(case, "failure", message=printable(judgement.actual), type="rule broken")
+            failure.text = printable(judgement.line)
         elif judgement.outcome == "skipped":
-            ElementTree.SubElement(case, "skipped", message=_plain(judgement.actual))
+            ElementTree.SubElement(case, "skipped", message=printable(judgement.actual))
         else:
-            ElementTree.SubElement(case, "system-out").text = _plain(judgement.actual)
+            ElementTree.SubElement(case, "system-out").text = printable(judgement.actual)
     ElementTree.indent(root)
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
@@ -238,10 +239,5 @@ def markdown(judgements: Sequence[Judgement], sweep: str) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _plain(text: str) -> str:
-    """Without characters that XML 1.0 cannot hold."""
-    return "".join(letter for letter in text if letter in "\t\n" or letter >= " ")
-
-
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return printable(" ".join(text.split())).replace("|", "\\|")

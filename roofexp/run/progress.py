@@ -9,7 +9,7 @@ from typing import Any
 from filelock import BaseFileLock
 
 from roofexp.records.point import Point
-from roofexp.text.console import drop_output
+from roofexp.text.console import printable
 from roofexp.text.numbers import engineering, percent, rate_text
 
 
@@ -28,7 +28,7 @@ class Display:
             return
         if self._bar is None:
             self._open()
-        self._bar.update(self._task, completed=self._done, what=label, rate=rate)
+        self._bar.update(self._task, completed=self._done, what=printable(label), rate=rate)
 
     def finished(self, point: Point) -> None:
         self._done += 1
@@ -37,13 +37,11 @@ class Display:
 
     def say(self, line: str) -> None:
         """One line above the bar."""
+        line = printable(line)
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            try:
-                print(line, flush=True)
-            except BrokenPipeError:  # nobody reads the output any more; the sweep goes on
-                drop_output()
+            print(line, flush=True)
 
     def close(self) -> None:
         if self._bar is not None:
