@@ -298,8 +298,8 @@ from roofexp.clocks.hold import ClockHold, Target
 from tests.fake_nvml import UUID, FakeGpu, open_fake
 folder, how = Path(sys.argv[1]), sys.argv[2]
 if how == "cli":
-    from roofexp.interruption import listen
-    listen()
+    from roofexp.run.signals import StopRequest
+    StopRequest().listen()
 hold = ClockHold(folder / "clocks", open_fake(FakeGpu(folder / "gpu.json")))
 target = Target(identity={"uuid": UUID}, worker_pid=None)
 held = hold.ensure({"mode": "locked", "mhz": 1200}, lambda: target, print)

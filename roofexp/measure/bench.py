@@ -72,6 +72,8 @@ class Bench:
     """A device with what is measured once and used for every point: the timer's own floor."""
 
     def __init__(self, device: Device) -> None:
+        import scipy.special  # noqa: F401  (loaded now, and not within the first timed part that asks for it)
+
         self.device = device
         self._floors: dict[bool, float] = {}
 

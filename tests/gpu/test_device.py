@@ -86,7 +86,7 @@ def test_the_cycle_counters_clock_is_ncus(tmp_path: Path) -> None:
         pytest.skip("ncu is not on the PATH")
     script = tmp_path / "long.py"
     script.write_text(
-        "from roofexp.configuration import load_kernel\n"
+        "from roofexp.kernel.load import load_kernel\n"
         "from roofexp.devices.cuda import CudaDevice\n"
         "from roofexp.folders import conf_folder, kernels_folder\n"
         "import msgspec\n"

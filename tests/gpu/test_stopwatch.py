@@ -44,7 +44,7 @@ def profiled_us() -> dict[int, float]:
     ncu = find_ncu(None)
     assert ncu, "ncu is needed"
     done = subprocess.run(
-        [str(ncu.path), "--csv", "--metrics", "gpu__time_duration.sum", "--clock-control", "none", "--print-units",
+        [str(ncu), "--csv", "--metrics", "gpu__time_duration.sum", "--clock-control", "none", "--print-units",
          "base", "-k", "spin", sys.executable, "-c", CHILD],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
