@@ -87,8 +87,8 @@ def test_the_cycle_counters_clock_is_ncus(tmp_path: Path) -> None:
     script = tmp_path / "long.py"
     script.write_text(
         "from roofexp.kernel.load import load_kernel\n"
-        "from roofexp.devices.cuda import CudaDevice\n"
-        "from roofexp.folders import conf_folder, kernels_folder\n"
+        "from roofexp.devices.cuda.device import CudaDevice\n"
+        "from roofexp.config.paths import conf_folder, kernels_folder\n"
         "import msgspec\n"
         "device = CudaDevice(0, [kernels_folder()])\n"
         "kernel = load_kernel('roofs/cuda_fma', [conf_folder()], 'fp32', None, {}, 'normal')\n"
