@@ -8,6 +8,8 @@ import msgspec
 
 RoofKind = Literal["compute", "bandwidth", "launch"]
 ClockDomain = Literal["compute", "none"]
+LEVELS = ("dram", "l3", "l2", "l1", "shared")  # of memory, from far to near
+COUNTED_LEVELS = ("dram", "l2", "l1", "shared")  # those whose bytes a GPU's counters tell
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

@@ -241,6 +241,19 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     overhead_s: float = 0.0  # spent outside it
 
     @property
+    def time_s(self) -> float | None:
+        """The median of the time of one launch."""
+        return self.timing.median_s if self.timing else None
+
+    @property
+    def compute_hz(self) -> float | None:
+        return self.clock.compute_hz if self.clock else None
+
+    @property
+    def clock_asked(self) -> str | None:
+        return self.clock.asked if self.clock else None
+
+    @property
     def time_at_clock_s(self) -> float | None:
         """The time that belongs with the clock: where the clock is the mean over the timed launches, so is the time. A
         median beside a mean clock is off by as much as the clock moved in between."""
@@ -282,12 +295,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         return self.work.flops / moved if self.work and moved else None
 
     @property
+    def name(self) -> str:
+        """What was measured: kernel, size and precision."""
+        return f"{self.kernel} {self.size} {self.precision}"
+
+    @property
     def label(self) -> str:
-        """Names the point in tables and figures: kernel, size, precision, and what was asked of the clock."""
-        asked = f" {self.clock.asked}" if self.clock and self.clock.asked else ""
+        """Names the point in tables and figures: its name, and what was asked of the clock."""
+        asked = f" {self.clock_asked}" if self.clock_asked else ""
         if self.clock and self.clock.readings.clocks_locked is False:
             asked += " (refused)"
-        return f"{self.kernel} {self.size} {self.precision}{asked}"
+        return self.name + asked
 
 
 def write_point(folder: Path, point: Point) -> None:

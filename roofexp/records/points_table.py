@@ -12,6 +12,7 @@ import msgspec
 from roofexp.errors import BadInputError
 from roofexp.records.clock_readings import ClockReadings, mean_power_w, throttled_share
 from roofexp.records.files import write_table
+from roofexp.records.machine import COUNTED_LEVELS
 from roofexp.records.point import Bound, Clock, Counted, Flag, Placement, Point, Timing, Traffic, Work, evidence_text
 from roofexp.text.console import one_line
 
@@ -141,7 +142,7 @@ def _counted(row: Row) -> Counted | None:
     if told not in ("basic", "hierarchy", "diagnosis", "named metrics"):
         return Counted(unavailable=told)
     levels: dict[str, Any] = {
-        f"{level}_bytes": _whole(row, f"counted_{level}_bytes") for level in ("dram", "l2", "l1", "shared")
+        f"{level}_bytes": _whole(row, f"counted_{level}_bytes") for level in COUNTED_LEVELS
     }
     return Counted(
         level=told,
@@ -248,14 +249,13 @@ def counted_columns(point: Point) -> dict[str, Any]:
     counted = point.counted
     if counted is None:
         return {}
-    levels = ("dram", "l2", "l1", "shared")
     return {
         "counters": counted.unavailable or counted.level or "named metrics",
         "issued_flops": counted.flops,
         "issued_per_useful_flop": counted.flops_ratio,
-        **{f"counted_{level}_bytes": counted.bytes_at(level) for level in levels},
+        **{f"counted_{level}_bytes": counted.bytes_at(level) for level in COUNTED_LEVELS},
         "counted_per_useful_byte": _per_useful_byte(point),
-        **{f"intensity_{level}_flop_per_byte": point.intensity_at(level) for level in levels},
+        **{f"intensity_{level}_flop_per_byte": point.intensity_at(level) for level in COUNTED_LEVELS},
         "profiled_time_s": counted.time_s,
         "profiled_sm_hz": counted.sm_hz,
         "profiled_memory_hz": counted.memory_hz,
