@@ -20,7 +20,7 @@ from roofexp.records.files import table_bytes
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point
 from roofexp.records.samples import median
-from roofexp.text.console import WIDTH_WITHOUT_TERMINAL, plain_table
+from roofexp.text.console import open_console, plain_table
 from roofexp.text.numbers import engineering, percent
 
 AgreementVerdict = Literal["agrees", "explained", "differs", "not compared", "failed"]
@@ -104,22 +104,24 @@ def agreement(old: PlacedSweep, new: PlacedSweep, jobs: Iterable[int], tolerance
 def _row(job: int, old: PlacedSweep, new: PlacedSweep, tolerance: Tolerance) -> PointAgreement:
     before, after = old.points[job], new.points.get(job)
     label = describe(before)
+    verdict: AgreementVerdict = "not compared"
     if before.status != "ok":
         note = f"{before.status} then: {before.reason}"
-        return PointAgreement(job=job, label=label, verdict="not compared", note=note)
-    if after is None:
-        return PointAgreement(job=job, label=label, verdict="not compared", note="not measured now")
-    if after.status != "ok":
-        verdict: AgreementVerdict = "failed" if after.status == "failed" else "not compared"
-        return PointAgreement(job=job, label=label, verdict=verdict, note=f"{after.status} now: {after.reason}")
-    return _compared(job, label, (before, after), (old, new), tolerance)
+    elif after is None:
+        note = "not measured now"
+    elif after.status != "ok":
+        verdict = "failed" if after.status == "failed" else verdict
+        note = f"{after.status} now: {after.reason}"
+    else:
+        return _compared(job, label, (before, after), (old, new), tolerance)
+    return PointAgreement(job=job, label=label, verdict=verdict, note=note)
 
 
 def _compared(
     job: int, label: str, pair: tuple[Point, Point], sides: PlacedSweeps, tolerance: Tolerance
 ) -> PointAgreement:
     fractions, note = _fractions(pair, sides)
-    times = (_time_s(pair[0]), _time_s(pair[1]))
+    times = (pair[0].time_s, pair[1].time_s)
     same = pair[0].machine_id == pair[1].machine_id
     basis: Literal["fraction", "time"] | None = "fraction" if None not in fractions else "time" if same else None
     old, new = fractions if basis == "fraction" else times if basis == "time" else (None, None)
@@ -143,10 +145,6 @@ def _compared(
         verdict=verdict,
         note="; ".join(filter(None, [cause, note])),
     )
-
-
-def _time_s(point: Point) -> float | None:
-    return point.timing.median_s if point.timing else None
 
 
 def relative_difference(old: float | None, new: float | None) -> float | None:
@@ -200,11 +198,7 @@ def describe(point: Point) -> str:
 
 def table_csv(rows: Sequence[PointAgreement]) -> bytes:
     """reproduced.csv: one row per point."""
-    return table_bytes((_cells(row) for row in rows), PointAgreement.__struct_fields__)
-
-
-def _cells(row: PointAgreement) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in PointAgreement.__struct_fields__}
+    return table_bytes((msgspec.structs.asdict(row) for row in rows), PointAgreement.__struct_fields__)
 
 
 COLUMNS = ("point", "of roof then", "now", "difference", "time then", "now", "difference", "verdict")
@@ -215,14 +209,13 @@ WORDS = {"agrees": "agree", "differs": "differ", "explained": "explained by flag
 def print_agreement(
     result: Agreement, sides: PlacedSweeps, sweeps: tuple[Mapping[str, Any], Mapping[str, Any]]
 ) -> None:
-    from rich.console import Console
-
-    terminal = Console()
-    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
     print()
     for when, side, sweep in zip(("then", "now"), sides, sweeps, strict=True):
         print(f"{when:<8} {origin(side, sweep)}")
-    console.print(_table(result.rows))
+    table = plain_table(COLUMNS, right=COLUMNS[1:-1])
+    for row in _shown(result.rows):
+        table.add_row(*_agreement_cells(row))
+    open_console().print(table)
     for row in result.rows:
         if row.note:
             print(f"  {row.label}: {row.note}")
@@ -249,13 +242,6 @@ def agreement_line(result: Agreement) -> str:
     outcome = "reproduced" if result.holds else "not reproduced"
     sizes = f"median difference {percent(result.median)}, largest {percent(result.worst)}"
     return f"{outcome}: {outcomes}; {sizes} ({limits})"
-
-
-def _table(rows: list[PointAgreement]) -> Any:
-    table = plain_table(COLUMNS, right=COLUMNS[1:-1])
-    for row in _shown(rows):
-        table.add_row(*_agreement_cells(row))
-    return table
 
 
 def _shown(rows: list[PointAgreement]) -> list[PointAgreement]:

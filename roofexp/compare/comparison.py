@@ -53,7 +53,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def changed(self) -> list[Difference]:
         """The largest change first."""
-        return sorted(self.with_verdict(*CHANGED), key=_log_change, reverse=True)
+        return sorted(self.with_verdict(*CHANGED), key=_log_change)
 
     def with_verdict(self, *verdicts: str) -> list[Difference]:
         return [difference for difference in self.differences if difference.verdict in verdicts]
@@ -61,7 +61,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def _log_change(difference: Difference) -> float:
     ratio = difference.time_ratio if difference.significant else difference.cycles_ratio or 1.0
-    return abs(math.log(ratio))
+    return -abs(math.log(ratio))
 
 
 def compare(
@@ -71,7 +71,7 @@ def compare(
 
     Raises BadInputError where nothing is comparable.
     """
-    matching = match(a.points, b.points, across, itself=_one_folder(a.folder, b.folder))
+    matching = match(a.points, b.points, across, itself=a.folder.resolve() == b.folder.resolve())
     measured = repeatability(_runs([a, *repeats], matching.pairs) + _runs([b], matching.pairs))
     settings = msgspec.structs.replace(settings, measured_floor=measured)
     compared = differences(matching.pairs, a, b, settings, across)
@@ -91,10 +91,6 @@ def compare(
         only_b=[_unmatched(point) for point in matching.only_b],
         notes=_notes(compared, matching.pairs, a, b, matching.hint, settings.least_floor),
     )
-
-
-def _one_folder(a: Path, b: Path) -> bool:
-    return a.resolve() == b.resolve()
 
 
 def _runs(sides: Sequence[Side], pairs: Sequence[Pair]) -> list[list[Estimate]]:
@@ -190,27 +186,16 @@ def csv_bytes(comparison: Comparison) -> bytes:
     return table_bytes(row_of(difference) for difference in comparison.differences)
 
 
+COLUMNS = (
+    *("kernel", "size", "precision", "label", "verdict", "time_ratio", "low", "high", "floor", "p_value"),
+    *("significant", "rate_ratio", "intensity_ratio", "fraction_change", "cycles_ratio", "cycles_p_value", "message"),
+)
+COLUMN_OF = {"low": "time_ratio_low", "high": "time_ratio_high"}
+
+
 def row_of(difference: Difference) -> dict[str, Any]:
     """Flat, with the unit in every name; what is unknown is None."""
-    row: dict[str, Any] = {
-        "kernel": difference.kernel,
-        "size": difference.size,
-        "precision": difference.precision,
-        "label": difference.label,
-        "verdict": difference.verdict,
-        "time_ratio": difference.time_ratio,
-        "time_ratio_low": difference.low,
-        "time_ratio_high": difference.high,
-        "floor": difference.floor,
-        "p_value": difference.p_value,
-        "significant": difference.significant,
-        "rate_ratio": difference.rate_ratio,
-        "intensity_ratio": difference.intensity_ratio,
-        "fraction_change": difference.fraction_change,
-        "cycles_ratio": difference.cycles_ratio,
-        "cycles_p_value": difference.cycles_p_value,
-        "message": difference.message,
-    }
+    row: dict[str, Any] = {COLUMN_OF.get(name, name): getattr(difference, name) for name in COLUMNS}
     for name, values in (("a", difference.a), ("b", difference.b)):
         facts = msgspec.to_builtins(values)
         row |= {f"{name}_{key}": "; ".join(v) if isinstance(v, list) else v for key, v in facts.items()}

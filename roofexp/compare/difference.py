@@ -15,7 +15,8 @@ from roofexp.text.numbers import engineering, percent, plain, size_name
 
 COMPUTE = ("compute-bound", "on the compute roof")
 ENOUGH = 5  # independent samples; more make a spread matter less
-DISTURBED = ("machine not quiet", "held back by the quota", "fewer cores than threads", "too short")  # flags of times that other programs or the timer took part in
+# flags of times that other programs or the timer took part in
+DISTURBED = ("machine not quiet", "held back by the quota", "fewer cores than threads", "too short")
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.floor, self.measured_floor or 0.0)
 
 
-class Reading(msgspec.Struct, frozen=True):
+class TestedPair(msgspec.Struct, frozen=True):
     """``a`` and ``b`` stand for their runs; the tests are before any correction for their number."""
 
     pair: Pair
@@ -45,16 +46,12 @@ class Reading(msgspec.Struct, frozen=True):
     cycles: Change | None
 
 
-def read(pair: Pair, a: Side, b: Side, settings: Thresholds) -> Reading:
+def test_pair(pair: Pair, a: Side, b: Side, settings: Thresholds) -> TestedPair:
     time_a, point_a = _of_runs(pair.a, a)
     time_b, point_b = _of_runs(pair.b, b)
     floor = _floor(time_a, time_b, pair, settings)
     cycles = _cycles(point_a, point_b, time_a, time_b, floor)
-    return Reading(pair, point_a, point_b, time_a, time_b, change(time_a, time_b, floor), cycles)
-
-
-def clock_hz(point: Point) -> float | None:
-    return point.clock.compute_hz if point.clock else None
+    return TestedPair(pair, point_a, point_b, time_a, time_b, change(time_a, time_b, floor), cycles)
 
 
 def _of_runs(points: list[Point], side: Side) -> tuple[Estimate, Point]:
@@ -165,40 +162,40 @@ def differences(
     pairs: Sequence[Pair], a: Side, b: Side, settings: Thresholds, across: Sequence[str] = ()
 ) -> list[Difference]:
     """Every pair judged, with one Holm family over all tests of time and of cycles."""
-    readings = [read(pair, a, b, settings) for pair in pairs]
-    tests = [reading.time for reading in readings] + [r.cycles for r in readings if r.cycles is not None]
-    rejected = iter(holm([test.p_value for test in tests], settings.level))
-    times = [next(rejected) for _ in readings]
-    cycles = [next(rejected) if reading.cycles is not None else False for reading in readings]
-    varying = varying_params([reading.a for reading in readings])
+    tested = [test_pair(pair, a, b, settings) for pair in pairs]
+    changes = [pair.time for pair in tested] + [pair.cycles for pair in tested if pair.cycles is not None]
+    rejected = iter(holm([test.p_value for test in changes], settings.level))
+    times = [next(rejected) for _ in tested]
+    cycles = [next(rejected) if pair.cycles is not None else False for pair in tested]
+    varying = varying_params([pair.a for pair in tested])
     return [
-        _judged(reading, changed, settings, across, varying.get(reading.a.kernel, set()))
-        for reading, changed in zip(readings, zip(times, cycles, strict=True), strict=True)
+        _judged(pair, changed, settings, across, varying.get(pair.a.kernel, set()))
+        for pair, *changed in zip(tested, times, cycles, strict=True)
     ]
 
 
 def _judged(
-    reading: Reading, changed: tuple[bool, bool], settings: Thresholds, across: Sequence[str], varying: set[str]
+    tested: TestedPair, changed: list[bool], settings: Thresholds, across: Sequence[str], varying: set[str]
 ) -> Difference:
-    low, high = (max(min(end, FARTHEST), -FARTHEST) for end in reading.time.interval(SHOWN_LEVEL))
-    verdict = _verdict(reading, changed, max(abs(low), abs(high)), settings)
-    a = _values(reading.a, reading.a_time, reading.pair.a)
-    b = _values(reading.b, reading.b_time, reading.pair.b)
-    cycles = reading.cycles
+    low, high = (max(min(end, FARTHEST), -FARTHEST) for end in tested.time.interval(SHOWN_LEVEL))
+    verdict = _verdict(tested, changed, max(abs(low), abs(high)), settings)
+    a = _values(tested.a, tested.a_time, tested.pair.a)
+    b = _values(tested.b, tested.b_time, tested.pair.b)
+    cycles = tested.cycles
     return Difference(
-        label=label(reading.a, varying),
-        kernel=reading.a.kernel,
-        size=reading.a.size,
-        precision=reading.a.precision,
+        label=label(tested.a, varying),
+        kernel=tested.a.kernel,
+        size=tested.a.size,
+        precision=tested.a.precision,
         verdict=verdict,
-        message=message(verdict, reading, max(math.expm1(high), -math.expm1(low))),
+        message=message(verdict, tested, max(math.expm1(high), -math.expm1(low))),
         a=a,
         b=b,
-        time_ratio=math.exp(reading.time.log_ratio),
+        time_ratio=math.exp(tested.time.log_ratio),
         low=math.exp(low),
         high=math.exp(high),
-        floor=math.expm1(reading.time.floor),
-        p_value=reading.time.p_value,
+        floor=math.expm1(tested.time.floor),
+        p_value=tested.time.p_value,
         significant=changed[0],
         rate_ratio=_ratio(a.rate_per_s, b.rate_per_s) if a.rate_unit == b.rate_unit else None,
         intensity_ratio=_ratio(a.intensity_flop_per_byte, b.intensity_flop_per_byte),
@@ -206,16 +203,16 @@ def _judged(
         cycles_ratio=math.exp(cycles.log_ratio) if cycles else None,
         cycles_p_value=cycles.p_value if cycles else None,
         cycles_significant=changed[1] if cycles else None,
-        differs=_differs(reading.a, reading.b, across),
+        differs=_differs(tested.a, tested.b, across),
     )
 
 
-def _verdict(reading: Reading, changed: tuple[bool, bool], reach: float, settings: Thresholds) -> ChangeVerdict:
+def _verdict(tested: TestedPair, changed: list[bool], reach: float, settings: Thresholds) -> ChangeVerdict:
     """``changed``: time and cycles, beyond noise; ``reach``: how far from no change the interval of time goes."""
-    cycles = reading.cycles
+    cycles = tested.cycles
     if changed[0]:
-        longer = reading.time.log_ratio > 0
-        if cycles and not changed[1] and abs(cycles.log_ratio) < abs(reading.time.log_ratio) / 2:
+        longer = tested.time.log_ratio > 0
+        if cycles and not changed[1] and abs(cycles.log_ratio) < abs(tested.time.log_ratio) / 2:
             return "slower by the clock" if longer else "faster by the clock"
         return "slower" if longer else "faster"
     if cycles and changed[1]:
@@ -237,7 +234,7 @@ def _values(point: Point, time: Estimate, runs: list[Point]) -> Values:
         fraction=place.fraction if place else None,
         roof=place.roof if place else None,
         bound=place.bound if place else None,
-        compute_hz=clock_hz(point),
+        compute_hz=point.compute_hz,
         flags=sorted({flag.name for run in runs for flag in run.flags}),
     )
 
@@ -256,12 +253,12 @@ ORDINARY = ("cold", "observe", "normal")
 CLOCK_MOVED = 0.005  # less is not worth a word
 
 
-def message(verdict: str, reading: Reading, reach: float) -> str:
+def message(verdict: str, tested: TestedPair, reach: float) -> str:
     """``reach``: how far from no change the interval goes, relative. Empty where the verdict says it all."""
     if verdict == "unresolved":
         return f"up to {percent(reach)} may hide in it"
-    clock = clock_words(reading.a, reading.b)
-    cycles = signed(math.expm1(reading.cycles.log_ratio)) if reading.cycles else ""
+    clock = clock_words(tested.a, tested.b)
+    cycles = signed(math.expm1(tested.cycles.log_ratio)) if tested.cycles else ""
     if verdict.endswith("by the clock"):
         return f"{verdict.split()[0]} in time, equal in cycles ({cycles}): {clock}"
     if verdict.endswith("in cycles"):
@@ -270,13 +267,13 @@ def message(verdict: str, reading: Reading, reach: float) -> str:
         return ""
     if cycles:
         return f"{clock}; in cycles {cycles}"
-    memory = all(point.placement and "bandwidth" in point.placement.bound for point in (reading.a, reading.b))
+    memory = all(point.placement and "bandwidth" in point.placement.bound for point in (tested.a, tested.b))
     return f"{clock}, but memory binds" if memory else clock
 
 
 def clock_words(a: Point, b: Point) -> str:
     """``the clock fell from 1.98 GHz to 1.74 GHz``; empty where it stayed or is unknown."""
-    before, after = clock_hz(a), clock_hz(b)
+    before, after = a.compute_hz, b.compute_hz
     if not before or not after or abs(after / before - 1) < CLOCK_MOVED:
         return ""
     word = "rose" if after > before else "fell"

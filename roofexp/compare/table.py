@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from roofexp.compare.comparison import Comparison, Unmatched
-from roofexp.compare.difference import Difference, Values, signed
-from roofexp.text.console import WIDTH_WITHOUT_TERMINAL, plain_table
+from roofexp.compare.difference import CHANGED, Difference, Values, signed
+from roofexp.text.console import open_console, plain_table
 from roofexp.text.numbers import engineering, percent
 
 ROWS = 40
@@ -18,10 +18,7 @@ COLOURS = {"slower": "red", "faster": "green"}
 
 def show(comparison: Comparison, every: bool = False) -> None:
     """To the terminal; ``every``: a row for unchanged points too."""
-    from rich.console import Console
-
-    terminal = Console()
-    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = open_console()
     for line in heading(comparison):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     rows = rows_of(comparison, every)
@@ -34,39 +31,26 @@ def show(comparison: Comparison, every: bool = False) -> None:
 
 
 def heading(comparison: Comparison) -> list[str]:
-    lines = [
-        f"A  {_side(comparison.a, comparison.a_commit)}",
-        f"B  {_side(comparison.b, comparison.b_commit)}",
-        f"on {' and '.join(comparison.machines)}",
-    ]
+    sides = {"A": (comparison.a, comparison.a_commit), "B": (comparison.b, comparison.b_commit)}
+    lines = []
+    for side, (name, commit) in sides.items():
+        code = f"  (git {commit[:10]}{'-dirty' if commit.endswith('-dirty') else ''})" if commit else ""
+        lines.append(f"{side}  {name}{code}")
+    lines.append(f"on {' and '.join(comparison.machines)}")
     return [*lines, f"compared across {', '.join(comparison.across)}"] if comparison.across else lines
-
-
-def _side(name: str, commit: str | None) -> str:
-    if not commit:
-        return name
-    return f"{name}  (git {commit[:10]}{'-dirty' if commit.endswith('-dirty') else ''})"
 
 
 def rows_of(comparison: Comparison, every: bool) -> list[Difference]:
     """Changed, then changed by the clock alone, then unresolved ones, each with the largest change first."""
     by_clock = comparison.with_verdict("slower by the clock", "faster by the clock")
-    rows = [*comparison.changed, *_largest_first(by_clock), *_largest_first(comparison.with_verdict("unresolved"))]
-    return [*rows, *_largest_first(comparison.with_verdict("unchanged"))] if every else rows
+    others = [*by_clock, *comparison.with_verdict("unresolved", *(["unchanged"] if every else []))]
+    return [*comparison.changed, *sorted(others, key=importance)]
 
 
 def importance(difference: Difference) -> tuple[int, float]:
     """Sorts changes before what the clock did, that before what is unresolved, and unchanged ones last."""
-    groups = (
-        ("slower", "faster", "slower in cycles", "faster in cycles"),
-        ("slower by the clock", "faster by the clock"),
-    )
-    group = next((i for i, names in enumerate(groups) if difference.verdict in names), 2)
+    group = 0 if difference.verdict in CHANGED else 1 if difference.verdict.endswith("by the clock") else 2
     return group + (difference.verdict == "unchanged"), -abs(math.log(difference.time_ratio))
-
-
-def _largest_first(differences: list[Difference]) -> list[Difference]:
-    return sorted(differences, key=importance)
 
 
 def verdict_line(comparison: Comparison) -> str:
@@ -82,9 +66,10 @@ def verdict_line(comparison: Comparison) -> str:
 
 def closing(comparison: Comparison, every: bool = False) -> list[str]:
     lines = [verdict_line(comparison)]
-    unchanged = _largest_first(comparison.with_verdict("unchanged"))
+    unchanged = comparison.with_verdict("unchanged")
     if unchanged and not every:
-        lines.append(f"  unchanged: at most {signed(unchanged[0].time_ratio - 1)} ({unchanged[0].label})")
+        largest = min(unchanged, key=importance)
+        lines.append(f"  unchanged: at most {signed(largest.time_ratio - 1)} ({largest.label})")
     for name, points in (("A", comparison.only_a), ("B", comparison.only_b)):
         lines += _unmatched(name, points)
     lines += [f"  ! {note}" for note in comparison.notes]
