@@ -81,22 +81,13 @@ def _samples(folder: Path) -> dict[int, list[float]]:
 Key = tuple[str, ...]
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
-
-
-def _clock(point: Point) -> str:
-    asked = point.clock.asked if point.clock else None
-    return f"{point.clock_mode} ({asked})" if asked else point.clock_mode
-
-
 DIMENSIONS: dict[str, Callable[[Point], str]] = {
     "kernel": lambda point: point.kernel,
     "size": lambda point: str(point.size),
-    "shape": lambda point: _json(point.shape),
+    "shape": lambda point: json.dumps(point.shape, sort_keys=True, default=str),
     "params": lambda point: " ".join(f"{k}={v}" for k, v in sorted({**point.params, **point.scalars}.items())),
     "precision": lambda point: point.precision,
-    "clock": _clock,
+    "clock": lambda point: point.clock_mode + (f" ({point.clock_asked})" if point.clock_asked else ""),
     "cache": lambda point: point.cache_state,
     "fill": lambda point: point.fill,
     "device": lambda point: point.device or "",
@@ -177,7 +168,7 @@ def _relaxed(
                 f"--across {','.join(across)}: which is to be compared with which? A has {_names(first, across)}; "
                 f"B has {_names(second, across)}; allowed: one on either side"
             )
-        pairs += [Pair(one, other) for one in first for other in second]
+        pairs += [Pair(runs, others) for runs in first for others in second]
     return pairs
 
 
@@ -231,5 +222,5 @@ def _values(points: Sequence[Point], dimension: str) -> str:
 
 
 def _kernels(points: Sequence[Point]) -> str:
-    names = list(dict.fromkeys(f"{point.kernel} {point.size} {point.precision}" for point in points))
+    names = list(dict.fromkeys(point.name for point in points))
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
