@@ -32,7 +32,7 @@ def loaders() -> Iterator[Loaders]:
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         own = hydra.config_loader
-        share_compositions()
+        share_compositions([f"hydra.{key}=" for key in ("sweep.subdir", "sweep.dir", "job.env_copy", "searchpath")])
         yield own, hydra.config_loader
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
@@ -21,14 +22,16 @@ from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from roofexp.config.guard import GuardedLoader
+
 KEPT = 1000  # compositions, about 25 kB each
 
 
-class SharingLoader(ConfigLoaderImpl):
+class SharingLoader(GuardedLoader):
     """Hydra's loader, asked for the same files once only. A file that changes during a sweep changes no job of it."""
 
-    def __init__(self, search_path: Any) -> None:
-        super().__init__(search_path)
+    def __init__(self, search_path: Any, words: Sequence[str] = ()) -> None:
+        super().__init__(search_path, words)
         self._composed: dict[Any, bytes] = {}
         self._is_group: dict[Any, bool] = {}
 
@@ -46,7 +49,7 @@ class SharingLoader(ConfigLoaderImpl):
             except Exception:  # Hydra says what is wrong, in its own words
                 shared = None
         if shared is not None:
-            return shared
+            return self.guarded(shared)
         return super().load_configuration(config_name, overrides, run_mode, *args, **kwargs)
 
     def _shared(self, config_name: str | None, overrides: list[str]) -> DictConfig | None:
@@ -94,14 +97,15 @@ class SharingLoader(ConfigLoaderImpl):
         return copy
 
 
-def share_compositions() -> None:
-    """From now on, in the Hydra of this process. An unknown Hydra, or a loader that is not Hydra's own, stays."""
+def share_compositions(words: Sequence[str] = ()) -> None:
+    """From now on, in the Hydra of this process. An unknown Hydra, or a loader that is not Hydra's own, stays.
+    ``words``: what else than the command line is the user's own in the jobs of the sweep."""
     from hydra.core.global_hydra import GlobalHydra
 
     hydra = GlobalHydra.instance().hydra
     loader = getattr(hydra, "config_loader", None)
-    if hydra and type(loader) is ConfigLoaderImpl and hasattr(loader, "_apply_overrides_to_config"):
-        hydra.config_loader = SharingLoader(loader.get_search_path())
+    if hydra and type(loader) in (ConfigLoaderImpl, GuardedLoader) and hasattr(loader, "_apply_overrides_to_config"):
+        hydra.config_loader = SharingLoader(loader.get_search_path(), [*getattr(loader, "words", ()), *words])
 
 
 def _line(override: Override) -> str:

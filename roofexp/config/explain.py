@@ -106,7 +106,8 @@ def _refused_value(chain: list[BaseException]) -> str | None:
     for cause in reversed(chain):
         key, message = getattr(cause, "full_key", None), explain(cause)
         if key and ("could not be converted" in message or "expected one of" in message or "nvalid" in message):
-            return f"{key}: {message.removeprefix(f'{key}: ')}"
+            cure = "; write a whole number in digits, as 1000000" if "converted to Integer" in message else ""
+            return f"{key}: {message.removeprefix(f'{key}: ')}{cure}"
     return None
 
 
@@ -127,7 +128,7 @@ def _keys_at(path: str) -> list[str]:
 
     node: Any = OmegaConf.structured(Config)
     for part in filter(None, path.split(".")):
-        node = node._get_node(part) if isinstance(node, DictConfig) else None
+        node = node._get_node(part, validate_access=False) if isinstance(node, DictConfig) else None
     return sorted(str(key) for key in node) if isinstance(node, DictConfig) else []
 
 

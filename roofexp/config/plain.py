@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from roofexp.config import environment as environment  # what ${oc.env:...} gives, before anything is resolved
 from roofexp.errors import BadInputError
 from roofexp.text.console import first_line
 

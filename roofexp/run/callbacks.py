@@ -32,7 +32,7 @@ class SweepCallback(Callback):
         with contextlib.suppress(ImportError):  # a Hydra whose insides are others composes every job by itself
             from roofexp.config.composition import share_compositions
 
-            share_compositions()
+            share_compositions(config.hydra.overrides.hydra)
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Launchers keep what every job returned: half a megabyte of configuration each. It is let go when the next job

@@ -19,6 +19,7 @@ from roofexp.run.finish import finish
 from roofexp.run.job import JobPlace, run_at
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
+from roofexp.run.replay import replayed
 
 PREFIX = "resume="
 PLACES = ("hydra.run.dir=", "hydra.sweep.dir=")
@@ -36,9 +37,10 @@ def resumed_arguments(arguments: list[str]) -> tuple[Path | None, list[str]]:
     given = Path(named[-1])
     sweep, folder = _resumable(given), given.resolve()
     kept = [word for word in arguments if not word.startswith(PREFIX) and word not in ("-m", "--multirun")]
+    stored = replayed(sweep["arguments"], given, kept)
     if sweep.get("plain_run"):
-        return folder, [*sweep["arguments"], *kept, f"hydra.run.dir={folder / '0'}"]
-    return folder, [*sweep["arguments"], *kept, "hydra.mode=MULTIRUN", f"hydra.sweep.dir={folder}"]
+        return folder, [*stored, *kept, f"hydra.run.dir={folder / '0'}"]
+    return folder, [*stored, *kept, "hydra.mode=MULTIRUN", f"hydra.sweep.dir={folder}"]
 
 
 def _resumable(folder: Path) -> dict[str, Any]:
@@ -103,7 +105,9 @@ def rerun(
 
 def typed_config(config: Settings, where: str) -> DictConfig:
     """A stored configuration in the schema's types; what the schema got since has its default, or is missing."""
-    known = config | {"tracking": {"store": "off"}}
+    known = config | {"tracking": {"store": "off"}, "gate": None}
+    if isinstance(config.get("counters"), dict):
+        known["counters"] = {**config["counters"], "ncu": None}  # a program, which is the user's to name
     try:
         merged = OmegaConf.merge(OmegaConf.structured(Config), known)
     except OmegaConfBaseException as error:

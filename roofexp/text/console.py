@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from roofexp.text.addresses import without_secrets
+
 WIDTH_WITHOUT_TERMINAL = 160
 
 
@@ -123,7 +125,7 @@ def shortened(text: str, longest: int) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, printable; its kind where it has none."""
     try:
-        lines = printable(str(error).replace("\r\n", "\n")).split("\n")
+        lines = without_secrets(printable(str(error).replace("\r\n", "\n"))).split("\n")
     except Exception:  # of somebody else's class
         lines = []
     return next((line.strip() for line in lines if line.strip()), type(error).__name__)

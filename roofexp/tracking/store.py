@@ -18,11 +18,12 @@ import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
 from roofexp.errors import BadInputError
+from roofexp.text.addresses import without_secrets
 
 FREE_BYTES = 16_000_000  # a fresh database takes 1 MB, a point 15 kB
 PROBE_S = 4.0  # for a lock to be released, or a server to answer
@@ -187,7 +188,9 @@ def check_server(uri: str) -> None:
     if not urlsplit(uri).hostname:
         raise TrackingInputError(f"tracking.uri={shown(uri)}: no host in it; allowed: http://host:5000")
     try:
-        with urllib.request.urlopen(f"{shown(uri).rstrip('/')}/health", timeout=PROBE_S):
+        parts = urlsplit(uri)
+        place = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+        with urllib.request.urlopen(f"{place}/health", timeout=PROBE_S):
             return
     except urllib.error.HTTPError as error:
         if error.code in (502, 503, 504):
@@ -212,8 +215,8 @@ def check_database_server(uri: str) -> None:
 
 
 def shown(uri: str) -> str:
-    """Without the password that a URI may hold."""
-    return re.sub(r"//[^/@]*@", "//", uri)
+    """Without the passwords and tokens that a URI may hold."""
+    return without_secrets(uri)
 
 
 @contextlib.contextmanager
