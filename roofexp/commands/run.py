@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from decimal import Decimal
 
 from roofexp.config.paths import conf_folder
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.text.addresses import mask_and_remember
 
 OPTIONS_WITH_VALUE = {
     *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
@@ -15,6 +18,15 @@ OPTIONS_WITH_VALUE = {
 
 OPTIONS_WITH_OPTIONAL_VALUE = {"--info", "-i"}
 GATE = "--gate"  # ours, not Hydra's: the same as gate=FILE
+TEXTS = {  # keys whose values are taken as they were typed, also where they look like a number
+    *("name", "outputs", "gate", "kernel", "case", "experiment", "tracking.experiment"),
+    *("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir"),
+}
+
+WHOLE_NUMBERS = {"size", "seed"}
+
+LIKE_A_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE)
+
 TRACEBACKS = "HYDRA_FULL_ERROR"  # set by a user who wants to see them
 
 
@@ -50,10 +62,10 @@ def _invoke(arguments: list[str]) -> int:
     from roofexp.run.resume import resumed_arguments
 
     PROCESS.resumed, arguments = resumed_arguments(arguments)
-    arguments = in_order(arguments)
+    arguments = [without_password(word) for word in in_order(arguments)]
     sys.argv = ["roofexp", *arguments]
     try:
-        _hydra()
+        _hydra(arguments)
     except KeyboardInterrupt:
         return _finished(interrupted=True) or EXIT_INTERRUPTED
     except SystemExit as error:
@@ -62,13 +74,24 @@ def _invoke(arguments: list[str]) -> int:
     return _finished(interrupted=PROCESS.stop.asked)
 
 
-def _hydra() -> None:
+def without_password(word: str) -> str:
+    """An override as it may be kept, quoted as Hydra wants it; the address that it hides is remembered in this
+    process."""
+    key, _, value = word.partition("=")
+    if key.lstrip("+") != "tracking.uri" or "://" not in value:
+        return word
+    quoted = value if value[0] in "'\"$" else f"'{value}'"
+    return f"{key}={mask_and_remember(quoted)}"
+
+
+def _hydra(arguments: list[str]) -> None:
     import hydra
 
-    from roofexp.config import schema
+    from roofexp.config import guard, schema
     from roofexp.run.job import run_job
 
     schema.register()
+    guard.install(arguments)
     hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="config")(run_job)()
 
 
@@ -114,12 +137,35 @@ def in_order(arguments: list[str]) -> list[str]:
         elif word.startswith("-"):
             options.append(word)
         elif "=" in word or word.startswith(("~", "+")):
-            overrides.append(word)
+            overrides.append(as_typed(word))
         elif options and options[-1] in OPTIONS_WITH_OPTIONAL_VALUE:
             options.append(word)
         else:
             raise BadInputError(f"{word!r} is not understood; write key=value, e.g. kernel={word}")
     return options + overrides
+
+
+def as_typed(override: str) -> str:
+    """Texts that look like numbers in quotes, else Hydra reads 12e4567 as infinite; whole numbers written as 1e6 in
+    digits. Values with quotes or brackets of their own stay as they are."""
+    key, _, value = override.partition("=")
+    key = key.lstrip("+")
+    if (key not in TEXTS and key not in WHOLE_NUMBERS) or not re.fullmatch(r"[\w.,+-]+", value):
+        return override
+    words = value.split(",")
+    if key in TEXTS:
+        words = [f"'{word}'" if LIKE_A_NUMBER.fullmatch(word) else word for word in words]
+    else:
+        words = [_in_digits(word) for word in words]
+    return f"{override[: -len(value)]}{','.join(words)}"
+
+
+def _in_digits(word: str) -> str:
+    """``1e6`` as 1000000; what is no whole number, or longer than any size, stays for the types to refuse."""
+    if not re.fullmatch(r"\d+(\.\d*)?e\+?\d{1,2}", word, re.IGNORECASE):
+        return word
+    number = Decimal(word)
+    return str(int(number)) if number == int(number) else word
 
 
 def _gate_override(file: str) -> str:

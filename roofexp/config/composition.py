@@ -104,7 +104,8 @@ def share_compositions(words: Sequence[str] = ()) -> None:
 
     hydra = GlobalHydra.instance().hydra
     loader = getattr(hydra, "config_loader", None)
-    if hydra and type(loader) in (ConfigLoaderImpl, GuardedLoader) and hasattr(loader, "_apply_overrides_to_config"):
+    of_hydra = isinstance(loader, ConfigLoaderImpl) and type(loader) in (ConfigLoaderImpl, GuardedLoader)
+    if hydra and loader and of_hydra and hasattr(loader, "_apply_overrides_to_config"):
         hydra.config_loader = SharingLoader(loader.get_search_path(), [*getattr(loader, "words", ()), *words])
 
 

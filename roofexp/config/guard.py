@@ -90,7 +90,7 @@ def install(words: Sequence[str]) -> None:
     """From now on Hydra composes with the guard. ``words``: the command line as the user typed it."""
     import hydra._internal.hydra as machinery
 
-    machinery.ConfigLoaderImpl = lambda config_search_path: GuardedLoader(config_search_path, words)  # type: ignore[misc,assignment]
+    machinery.ConfigLoaderImpl = lambda config_search_path: GuardedLoader(config_search_path, words)  # type: ignore[attr-defined,assignment]
 
 
 def check(config: DictConfig, words: Sequence[str]) -> None:

@@ -15,6 +15,8 @@ from roofexp.clocks import check_clock
 from roofexp.clocks.journal import give_back
 from roofexp.config.explain import unknown_key
 from roofexp.config.numbers import check_swept
+from roofexp.config.paths import is_inner
+from roofexp.config.plain import explain
 from roofexp.config.schema import CounterLevel
 from roofexp.devices import parse_device
 from roofexp.errors import BadInputError, SkippedError
@@ -31,6 +33,7 @@ from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
 from roofexp.run.resume import repeatable
 from roofexp.run.session import config_folders
+from roofexp.text.addresses import real_address
 
 
 def prepare(config: DictConfig, plain_run: bool) -> Run:
@@ -50,6 +53,7 @@ def prepare(config: DictConfig, plain_run: bool) -> Run:
     without_counters = _check_counters(config)
     _check_rules(config)
     gate = _read_gate(config)
+    PROCESS.config_folders, PROCESS.counters = config_folders(config.hydra), {"ncu": config.counters.ncu}
     _open_named_device(config)
     cwd = Path(config.hydra.runtime.cwd)
     folder, lock = claim_folder(cwd / _chosen_folder(config, plain_run), PROCESS.resumed)
@@ -65,15 +69,15 @@ def prepare(config: DictConfig, plain_run: bool) -> Run:
 
 
 def count_jobs(config: DictConfig) -> int | None:
-    """How many jobs the swept overrides make together; None where that takes Hydra's own loader (globs)."""
+    """How many jobs the swept overrides make together; None where that is not known (a glob of what is no group)."""
     lengths = [len(values) for values in swept_values(config).values()]
     return None if 0 in lengths else math.prod(lengths)
 
 
 def swept_values(config: DictConfig) -> dict[str, list[str]]:
-    """The values of every key that is swept; an empty list for a glob."""
+    """The values of every key that is swept, without their quotes; an empty list where they are not known."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import Glob
+    from hydra.core.override_parser.types import Glob, QuotedString
 
     params = config.hydra.sweeper.get("params") or {}
     texts = [f"{key}={value}" for key, value in params.items()] + list(config.hydra.overrides.task)
@@ -82,9 +86,20 @@ def swept_values(config: DictConfig) -> dict[str, list[str]]:
         key = str(override.get_key_element())
         swept.pop(key, None)  # the command line stands above the file
         if override.is_sweep_override():
-            glob = isinstance(override.value(), Glob)
-            swept[key] = [] if glob else [str(value) for value in override.sweep_iterator()]
+            glob = override.value()
+            values = _matching(glob, key) if isinstance(glob, Glob) else override.sweep_iterator()
+            swept[key] = [value.text if isinstance(value, QuotedString) else str(value) for value in values]
     return swept
+
+
+def _matching(glob: Any, group: str) -> list[str]:
+    """The options of a group that a glob takes, as Hydra's own loader lists them."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    if not GlobalHydra.instance().is_initialized():
+        return []
+    matching: list[str] = glob.filter(GlobalHydra.instance().config_loader().get_group_options(group))
+    return matching
 
 
 def _described(config: DictConfig, folder: Path, plain_run: bool) -> dict[str, Any]:
@@ -126,7 +141,7 @@ def sweep_name(config: DictConfig) -> str:
     if OmegaConf.is_interpolation(config, "name"):
         for group in ("case", "kernel"):
             options = swept_values(config).get(group, [])
-            if len(options) > 1:
+            if options:
                 first = options[0].replace("/", "-")
                 return "+".join(options).replace("/", "-") if len(options) < 4 else f"{first}+{len(options) - 1}"
     return _name(config)
@@ -134,9 +149,12 @@ def sweep_name(config: DictConfig) -> str:
 
 def _name(config: DictConfig) -> str:
     try:
-        return str(config.name)
+        name = str(config.name)
     except OmegaConfBaseException as error:
-        raise BadInputError(f"name: {error}") from error
+        raise BadInputError(f"name: {explain(error)}") from error
+    if not is_inner(name):
+        raise BadInputError(f"name={name!r}: allowed: a folder below outputs, in printable characters, without ..")
+    return name
 
 
 def _open_named_device(config: DictConfig) -> None:
@@ -224,7 +242,8 @@ def _open_tracker(config: DictConfig, folder: Path, outputs: Path, sweep: dict[s
     if settings.store.name == "off":
         return SafeTracker(None, folder)
     try:
-        tracker = open_store(settings.store.name, settings.uri, settings.experiment, outputs)
+        uri = real_address(settings.uri) if settings.uri else None
+        tracker = open_store(settings.store.name, uri, settings.experiment, outputs)
     except TrackingError as error:
         if isinstance(error, BadInputError):
             raise

@@ -20,6 +20,8 @@ class Process:
         self.sessions = Sessions()
         self.stop = StopRequest()
         self.resumed: Path | None = None  # the folder that this invocation continues
+        self.config_folders: list[Path] = []  # that the user named, and the program's own
+        self.counters: dict[str, str | None] = {}  # the ncu that the user named
         self._runs: dict[Path, Run] = {}
 
     def begin(self, run: Run) -> Run:
