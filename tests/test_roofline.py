@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from roofexp.config.settings import PlacingSettings
@@ -139,3 +140,37 @@ def test_least_time_is_the_longer_of_both() -> None:
     )
     assert least_time_s(work, traffic, "fp32", roofs()) == pytest.approx(1.0)
     assert least_time_s(work, traffic, "fp64", roofs()) is None
+
+
+def with_clock(median_s: float, mean_s: float, clock_hz: float, spans_timing: bool) -> Point:
+    timed = point(10**12, 10**9, median_s)
+    assert timed.timing
+    timing = msgspec.structs.replace(timed.timing, mean_s=mean_s)
+    return msgspec.structs.replace(timed, timing=timing, clock=Clock(compute_hz=clock_hz, spans_timing=spans_timing))
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.05, 0.1, 0.2, 0.4])
+def test_a_kernel_of_constant_cycles_keeps_its_fraction_however_the_clock_moves(spread: float) -> None:
+    """A third of the launches at a lower clock: the same cycles each, 90 % of the roof per cycle."""
+    clocks_hz = [2e9, 2e9, 2e9 * (1 - spread)]
+    times_s = [1.0 / 0.9 * 2e9 / hz for hz in clocks_hz]
+    mean_hz = sum(hz * time_s for hz, time_s in zip(clocks_hz, times_s, strict=True)) / sum(times_s)
+    moved = with_clock(sorted(times_s)[1], sum(times_s) / 3, mean_hz, spans_timing=True)
+    placement, _ = place(moved, roofs(), SETTINGS)
+    assert placement
+    assert placement.fraction == pytest.approx(0.9, rel=1e-9)
+
+
+def test_a_clock_read_beside_the_timing_goes_with_the_median() -> None:
+    placement, _ = place(with_clock(1.0, 3.0, 2e9, spans_timing=False), roofs(), SETTINGS)
+    assert placement
+    assert placement.fraction == pytest.approx(1.0)
+
+
+def test_more_than_the_units_can_do_is_flagged_whatever_the_tolerance() -> None:
+    timed = with_clock(1.005, 1.005, 2e9, spans_timing=True)  # 0.995e12 FLOP/s, well below 1.02 of the roof
+    _, flags = place(timed, roofs(limit=0.99e12), SETTINGS)
+    assert [flag.name for flag in flags] == ["above the limit"]
+    assert flags[0].message.startswith("100.5 % of what the units can do")
+    _, flags = place(timed, roofs(limit=1.01e12), SETTINGS)
+    assert flags == []

@@ -12,8 +12,8 @@ from roofexp.config.settings import TimingSettings
 from roofexp.measure.duty_cycle import Pace, pace_of
 from roofexp.measure.sampler import measure
 from roofexp.measure.soak import measure_soak
-from roofexp.measure.steadiness import batch_slowing, drift, half_width, mean_half_width
-from roofexp.records.samples import Samples, median, median_interval, quantile, window_s, windows
+from roofexp.measure.steadiness import batch_slowing, drift, half_width, mean_half_width, relative_half_width
+from roofexp.records.samples import Samples, known_within, median, median_interval, quantile, window_s, windows
 
 SETTINGS = TimingSettings(
     name="test", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,
@@ -294,3 +294,23 @@ def test_the_interval_covers_the_median_as_often_as_it_says() -> None:
         low, high = median_interval(sorted(draw.expovariate(1.0) for _ in range(40)))
         hits += low <= 0.6931 <= high
     assert 930 <= hits <= 985
+
+
+def test_an_interval_knows_that_neighbours_move_together() -> None:
+    independent = [1.0 + 0.001 * ((7 * i) % 11 - 5) for i in range(110)]
+    together = sorted(independent[:55]) + sorted(independent[55:], reverse=True)
+    assert relative_half_width(together) > 3 * relative_half_width(independent)
+
+
+def test_a_time_that_drifts_is_not_known_better_than_it_drifts() -> None:
+    drifting = [1.0 + 0.0005 * i for i in range(100)]
+    low, high = known_within(drifting)
+    assert low <= 1.01
+    assert high >= 1.04
+
+
+def test_a_point_has_twenty_samples_and_ten_milliseconds() -> None:
+    settings = msgspec.structs.replace(SETTINGS, min_samples=20)
+    timing, samples, _ = flags(FakeKernel(lambda n: 2e-5), settings, cold=True)
+    assert timing.samples >= 20
+    assert samples.timed_s >= 0.01
