@@ -382,7 +382,7 @@ def test_the_command_can_be_typed_as_it_stands(sweep: Path) -> None:
     assert command_of({"arguments": ["experiment=quick"], "plain_run": False}) == "python -m roofexp experiment=quick"
     assert command_of({"arguments": ["size=8"], "plain_run": True}) == "python -m roofexp size=8"
     assert command_of({"command": "python x.py"}) == "python x.py"
-    varies = dict(repetition(read_contents(sweep)).varies)
+    varies = dict(repetition(read_contents(sweep))["varies"])
     assert varies["precision"] == ["fp32", "fp64"]
 
 

@@ -13,8 +13,9 @@ from roofexp.records.point import Point, evidence_text
 from roofexp.report.cautions import cautions
 from roofexp.report.contents import Contents, Links, read_contents
 from roofexp.report.figures import figures
-from roofexp.report.machines import check_text, clock_table, machine_details, repetition, roof_tables
-from roofexp.report.verdict_rows import Series, anchor, series_of, strip, verdict_rows
+from roofexp.report.machines import check_text, clock_table, machine_details, repetition, roof_table
+from roofexp.report.point_details import repeat_command
+from roofexp.report.verdict_rows import KernelSummary, anchor, series_of, strip, verdict_rows
 from roofexp.text.numbers import engineering, percent, plain
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -25,14 +26,14 @@ def environment() -> Any:
     """Every text is escaped unless a template says otherwise; an unknown name is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    templates.filters |= {
         "engineering": engineering,
         "percent": percent,
         "plain": plain,
@@ -43,9 +44,10 @@ def environment() -> Any:
         "strip": strip,
         "check": check_text,
         "evidence": evidence_text,
+        "repeat": repeat_command,
     }
-    made.globals |= {"few": FEW}
-    return made
+    templates.globals |= {"few": FEW}
+    return templates
 
 
 def size_text(size: int) -> str:
@@ -100,11 +102,11 @@ def page(contents: Contents, file: Path) -> str:
         rows=rows,
         series=series if len(rows) >= SERIES_FROM and len(rows) >= PER_SERIES * len(series) else [],
         counts=counts(contents.points),
-        bounds=Series(kernel="", precision="", rows=rows).outcomes,
+        bounds=KernelSummary(kernel="", precision="", rows=rows).outcomes,
         figures=figures(contents, links),
-        machines=[(machine, machine_details(machine)) for machine in contents.machines.values()],
+        machines=[(machine, list(machine_details(machine))) for machine in contents.machines.values()],
         clocks=clock_table(contents),
-        roofs=roof_tables(contents),
+        roofs=[roof_table(roofs) for roofs in contents.roofs],
         repetition=repetition(contents),
     )  # fmt: skip
     return text
@@ -117,5 +119,5 @@ def script_hash(text: str) -> str:
 
 def counts(points: list[Point]) -> list[tuple[str, int]]:
     """How points ended: only what happened."""
-    found = [(status, sum(point.status == status for point in points)) for status in ("ok", "failed", "skipped")]
-    return [(status, number) for status, number in found if number]
+    statuses = [point.status for point in points]
+    return [(status, statuses.count(status)) for status in ("ok", "failed", "skipped") if status in statuses]

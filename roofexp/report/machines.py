@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
 import yaml
 
 from roofexp.records.clock_readings import mean_power_w
@@ -18,37 +17,26 @@ from roofexp.report.contents import Contents
 from roofexp.report.point_details import Detail, quantity
 from roofexp.text.numbers import engineering, percent, plain, span
 
-
-class Repetition(msgspec.Struct, frozen=True, kw_only=True):
-    command: str  # "" where it is not recorded
-    commit: str
-    dirty: bool | None
-    commits: list[str]  # every state of the code that measured points
-    started: str
-    finished: str
-    versions: dict[str, str]
-    config: str  # YAML; "" where it is not at hand
-    config_job: int | None
-    judged_with: dict[str, Any]  # thresholds and rules that are not those of the configuration
-    varies: list[tuple[str, list[str]]]  # overrides that differ between points, with their values
+Entries = dict[str, Any]  # what a template shows, by the names that it uses
 
 
-def repetition(contents: Contents) -> Repetition:
+def repetition(contents: Contents) -> Entries:
+    """What it takes to repeat the sweep; texts that are not recorded are ""."""
     sweep = contents.sweep
     versions = sweep.get("versions")
-    return Repetition(
-        command=command_of(sweep),
-        commit=str(sweep.get("git_commit") or ""),
-        dirty=sweep.get("git_dirty"),
-        commits=commit_names(sweep),
-        started=moment(str(sweep.get("started") or "")),
-        finished=moment(str(sweep.get("finished") or "")),
-        versions={str(name): str(text) for name, text in versions.items()} if isinstance(versions, dict) else {},
-        config=yaml.safe_dump(contents.config, sort_keys=False, allow_unicode=True) if contents.config else "",
-        config_job=contents.config_job,
-        judged_with=dict(sweep.get(JUDGED_WITH) or {}),
-        varies=_varying(contents),
-    )
+    return {
+        "command": command_of(sweep),
+        "commit": str(sweep.get("git_commit") or ""),
+        "dirty": sweep.get("git_dirty"),
+        "commits": commit_names(sweep),  # every state of the code that measured points
+        "started": moment(str(sweep.get("started") or "")),
+        "finished": moment(str(sweep.get("finished") or "")),
+        "versions": versions if isinstance(versions, dict) else {},
+        "config": yaml.safe_dump(contents.config, sort_keys=False, allow_unicode=True) if contents.config else "",
+        "config_job": contents.config_job,
+        "judged_with": sweep.get(JUDGED_WITH) or {},  # thresholds and rules that are not those of the configuration
+        "varies": _varying(contents),  # overrides that differ between points, with their values
+    }
 
 
 def moment(stamp: str) -> str:
@@ -72,100 +60,65 @@ def _varying(contents: Contents) -> list[tuple[str, list[str]]]:
         for key, separator, value in (override.partition("=") for override in point.overrides):
             if separator:
                 values.setdefault(key.lstrip("+"), {})[value] = None
-    return [(key, list(those)) for key, those in values.items() if len(those) > 1]
+    return [(key, list(texts)) for key, texts in values.items() if len(texts) > 1]
 
 
 RATE_UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "launch": "s"}
 
 
-class RoofRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts carry their units; "" is not known. ``note`` says what a reader must know of it."""
-
-    name: str
-    ceiling: bool
-    rate: str
-    clock: str
-    per_cycle: str
-    limit: str
-    limit_share: str
-    sheet: str
-    sheet_share: str
-    sustained: str
-    ridge: str
-    cause: str
-    note: str
-    checks: list[RoofCheck]
-    mixes: list[tuple[str, str]]
-
-
-class RoofTable(msgspec.Struct, frozen=True, kw_only=True):
-    title: str
-    measured: str
-    rows: list[RoofRow]
-
-
-def roof_tables(contents: Contents) -> list[RoofTable]:
-    return [roof_table(roofs) for roofs in contents.roofs]
-
-
-def roof_table(roofs: RoofSet) -> RoofTable:
+def roof_table(roofs: RoofSet) -> Entries:
     """Each roof with its ceilings under it, the highest first; ceilings of a roof that is not there at the end."""
     tops = [roof for roof in roofs.roofs if roof.ceiling_of is None]
     ordered: list[Roof] = []
     for roof in tops:
         ordered += [roof, *sorted(roofs.ceilings(roof.name), key=lambda ceiling: -ceiling.rate)]
     ordered += [roof for roof in roofs.roofs if roof not in ordered]
-    return RoofTable(
-        title=f"{roofs.machine.name}, clock mode {roofs.clock_mode}",
-        measured=_measured(roofs),
-        rows=[_row(roof, roofs) for roof in ordered],
-    )
+    seconds = f", in {engineering(roofs.seconds, 's')}" if roofs.seconds else ""
+    measured = f"Measured {moment(roofs.measured)}{seconds}"
+    return {
+        "title": f"{roofs.machine.name}, clock mode {roofs.clock_mode}",
+        "measured": measured if roofs.measured else "Computed from what the hardware is, not measured",
+        "rows": [_row(roof, roofs.bandwidth("dram")) for roof in ordered],
+    }
 
 
-def _measured(roofs: RoofSet) -> str:
-    if not roofs.measured:
-        return "Computed from what the hardware is, not measured"
-    return f"Measured {moment(roofs.measured)}" + (f", in {engineering(roofs.seconds, 's')}" if roofs.seconds else "")
-
-
-def _row(roof: Roof, roofs: RoofSet) -> RoofRow:
+def _row(roof: Roof, dram: Roof | None) -> Entries:
+    """Texts carry their units; "" is not known. ``note`` says what a reader must know of the roof."""
     unit = RATE_UNITS[roof.kind]
-    dram = roofs.bandwidth("dram")
-    apart = roof.kind == "compute" and roof.ceiling_of is None and dram is not None
-    return RoofRow(
-        name=roof.name,
-        ceiling=roof.ceiling_of is not None,
-        rate=engineering(roof.rate, unit, 4),
-        clock=engineering(roof.compute_hz, "Hz", 4) if roof.compute_hz else "",
-        per_cycle=plain(roof.per_cycle, 4) if roof.per_cycle else "",
-        limit=engineering(roof.limit, unit, 4) if roof.limit else "",
-        limit_share=percent(roof.rate / roof.limit) if roof.limit else "",
-        sheet=engineering(roof.sheet, unit, 4) if roof.sheet else "",
-        sheet_share=percent(roof.rate / roof.sheet) if roof.sheet else "",
-        sustained=_sustained(roof),
-        ridge=f"{plain(roof.rate / dram.rate)} FLOP/B" if apart and dram else "",
-        cause=roof.cause or "",
-        note="; ".join(
-            filter(None, [f"only a lower bound: {roof.incomplete}" if roof.incomplete else "", *roof.flags])
-        ),
-        checks=roof.checks,
-        mixes=[(name, engineering(rate, unit, 4)) for name, rate in roof.mixes.items()],
-    )
+    has_ridge = roof.kind == "compute" and roof.ceiling_of is None
+    notes = [f"only a lower bound: {roof.incomplete}"] if roof.incomplete else []
+    return {
+        "name": roof.name,
+        "ceiling": roof.ceiling_of is not None,
+        "rate": engineering(roof.rate, unit, 4),
+        "clock": engineering(roof.compute_hz, "Hz", 4) if roof.compute_hz else "",
+        "per_cycle": plain(roof.per_cycle, 4) if roof.per_cycle else "",
+        "limit": engineering(roof.limit, unit, 4) if roof.limit else "",
+        "limit_share": percent(roof.rate / roof.limit) if roof.limit else "",
+        "sheet": engineering(roof.sheet, unit, 4) if roof.sheet else "",
+        "sheet_share": percent(roof.rate / roof.sheet) if roof.sheet else "",
+        "sustained": _sustained(roof),
+        "ridge": f"{plain(roof.rate / dram.rate)} FLOP/B" if has_ridge and dram else "",
+        "cause": roof.cause or "",
+        "note": "; ".join([*notes, *roof.flags]),
+        "checks": roof.checks,
+        "mixes": [(name, engineering(rate, unit, 4)) for name, rate in roof.mixes.items()],
+    }
 
 
 def _sustained(roof: Roof) -> str:
-    held = roof.sustained
-    if held is None:
+    rest = roof.sustained
+    if rest is None:
         return ""
     parts = [
-        f"{engineering(held.rate, RATE_UNITS[roof.kind], 4)} ({percent(held.rate / roof.rate)})",
-        engineering(held.compute_hz, "Hz", 4) if held.compute_hz else "",
-        engineering(held.power_w, "W") if held.power_w else "",
-        f"after {engineering(held.seconds, 's')}" if held.seconds else "",
-        "" if held.settled else "not settled",
-        held.event_reasons if held.event_reasons not in (None, "none") else "",
+        f"{engineering(rest.rate, RATE_UNITS[roof.kind], 4)} ({percent(rest.rate / roof.rate)})",
+        engineering(rest.compute_hz, "Hz", 4) if rest.compute_hz else "",
+        engineering(rest.power_w, "W") if rest.power_w else "",
+        f"after {engineering(rest.seconds, 's')}" if rest.seconds else "",
+        "" if rest.settled else "not settled",
+        rest.event_reasons if rest.event_reasons != "none" else "",
     ]
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, parts))
 
 
 def check_text(check: RoofCheck) -> str:
@@ -178,31 +131,8 @@ def check_text(check: RoofCheck) -> str:
     return "; ".join(filter(None, [check.message, ", ".join(numbers)]))
 
 
-class Clocks(msgspec.Struct, frozen=True, kw_only=True):
-    """Points of one machine that were asked for one clock. Every text carries its unit; "" is not known."""
-
-    machine: str
-    mode: str
-    asked: str
-    points: int
-    held: str  # lowest – highest
-    held_median_hz: float | None
-    nvml: str
-    nvml_median_hz: float | None
-    apart: str  # the median of NVML's clock over the clock held
-    memory: str
-    power: str
-    temperature: str
-    reasons: str  # what held clocks back, and for how long
-    sources: str
-
-
-def machine_details(machine: Machine) -> list[Detail]:
+def machine_details(machine: Machine) -> Iterator[Detail]:
     """Everything that was read of it; what could not be read is named as unknown."""
-    return list(_details(machine))
-
-
-def _details(machine: Machine) -> Iterator[Detail]:
     yield "machine id", machine.machine_id
     if machine.units:
         yield ("SMs" if machine.device == "cuda" else "cores in use"), str(machine.units)
@@ -224,10 +154,8 @@ def _details(machine: Machine) -> Iterator[Detail]:
 
 def _limit(name: str, limit: float, unit: str) -> Detail:
     if name.startswith("flop_per_cycle_"):
-        return (
-            f"limit, {name.removeprefix('flop_per_cycle_').replace('_', ' ')}",
-            f"{limit:g} FLOP per {unit} and cycle",
-        )
+        precision = name.removeprefix("flop_per_cycle_").replace("_", " ")
+        return f"limit, {precision}", f"{limit:g} FLOP per {unit} and cycle"
     if name.endswith("_bytes_per_cycle"):
         return f"limit, {name.removesuffix('_bytes_per_cycle').upper()}", f"{limit:g} B per {unit} and cycle"
     if name.endswith("_bytes_per_s"):
@@ -235,38 +163,33 @@ def _limit(name: str, limit: float, unit: str) -> Detail:
     return quantity(f"limit, {name}", limit)
 
 
-def clock_table(contents: Contents) -> list[Clocks]:
+def clock_table(contents: Contents) -> list[Entries]:
     """One row for each machine, clock mode and clock asked for."""
     groups: dict[tuple[str, str, str], list[Point]] = {}
     for point in contents.points:
         if point.clock is not None:
-            key = (point.machine_id or "", point.clock_mode, point.clock.asked or "")
-            groups.setdefault(key, []).append(point)
+            groups.setdefault((point.machine_id or "", point.clock_mode, point.clock.asked or ""), []).append(point)
     return [
-        _clocks(contents.machine_name(machine), mode, asked, points)
+        {"machine": contents.machine_name(machine), "mode": mode, "asked": asked, **_clocks(points)}
         for (machine, mode, asked), points in groups.items()
     ]
 
 
-def _clocks(machine: str, mode: str, asked: str, points: list[Point]) -> Clocks:
-    held = [p.clock.compute_hz for p in points if p.clock and p.clock.compute_hz]
-    nvml = _readings(points, "nvml_sm_hz")
-    return Clocks(
-        machine=machine,
-        mode=mode,
-        asked=asked,
-        points=len(points),
-        held=_range(held, "Hz"),
-        held_median_hz=median(held) if held else None,
-        nvml=_range(nvml, "Hz"),
-        nvml_median_hz=median(nvml) if nvml else None,
-        apart=_apart(points),
-        memory=_range(_readings(points, "nvml_memory_hz"), "Hz"),
-        power=_range((watts for p in points if p.clock and (watts := mean_power_w(p.clock.readings))), "W"),
-        temperature=_range(_readings(points, "temperature_c"), "°C"),
-        reasons=_reasons(points),
-        sources=", ".join(dict.fromkeys(p.clock.source for p in points if p.clock)),
-    )
+def _clocks(points: list[Point]) -> Entries:
+    """Of points that were asked for one clock. Every text carries its unit; "" is not known."""
+    held = [hz for point in points if (hz := point.compute_hz)]
+    return {
+        "points": len(points),
+        "held": _range(held, "Hz"),
+        "held_median_hz": median(held) if held else None,
+        "nvml": _range(_readings(points, "nvml_sm_hz"), "Hz"),
+        "apart": _apart(points),
+        "memory": _range(_readings(points, "nvml_memory_hz"), "Hz"),
+        "power": _range((watts for p in points if p.clock and (watts := mean_power_w(p.clock.readings))), "W"),
+        "temperature": _range(_readings(points, "temperature_c"), "°C"),
+        "reasons": _reasons(points),
+        "sources": ", ".join(dict.fromkeys(p.clock.source for p in points if p.clock)),
+    }
 
 
 def _apart(points: list[Point]) -> str:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from roofexp.records.machine import COUNTED_LEVELS
 from roofexp.records.point import Point
 from roofexp.text.numbers import engineering, percent, plain, span
 
@@ -20,15 +21,15 @@ class DetailGroup(NamedTuple):
 
 def details(point: Point) -> list[DetailGroup]:
     """Groups that hold nothing are left out: what is not shown is unknown."""
-    found = [
-        DetailGroup("Point", list(_point(point))),
-        DetailGroup("Time", list(_time(point))),
-        DetailGroup("Work and traffic", list(_work(point))),
-        DetailGroup("Under the roofs", list(_placement(point))),
-        DetailGroup("Clock", list(_clock(point))),
-        DetailGroup("Counters", list(_counted(point))),
-    ]
-    return [group for group in found if group.details]
+    groups = {
+        "Point": _point,
+        "Time": _time,
+        "Work and traffic": _work,
+        "Under the roofs": _placement,
+        "Clock": _clock,
+        "Counters": _counted,
+    }
+    return [group for title, read in groups.items() if (group := DetailGroup(title, list(read(point)))).details]
 
 
 def repeat_command(point: Point) -> str:
@@ -85,10 +86,8 @@ def _work(point: Point) -> Iterator[Detail]:
         if point.work.working_set_bytes:
             yield "working set", engineering(point.work.working_set_bytes, "B", 4)
     if point.traffic:
-        yield (
-            f"traffic through {point.traffic.level.upper()}",
-            f"{engineering(point.traffic.bytes, 'B', 4)}, {point.traffic.source}",
-        )
+        traffic = point.traffic
+        yield f"traffic through {traffic.level.upper()}", f"{engineering(traffic.bytes, 'B', 4)}, {traffic.source}"
     if point.flops_per_s:
         yield "rate", engineering(point.flops_per_s, "FLOP/s", 4)
     if point.bytes_per_s:
@@ -140,16 +139,7 @@ NAMES = {
 
 UNITS = {"_hz": "Hz", "_bytes": "B", "_w": "W", "_j": "J", "_s": "s", "_bytes_per_s": "B/s"}
 
-ACRONYMS = {
-    "nvml": "NVML",
-    "sm": "SM",
-    "mig": "MIG",
-    "ecc": "ECC",
-    "pcie": "PCIe",
-    "cuda": "CUDA",
-    "isa": "ISA",
-    "fma": "FMA",
-}
+ACRONYMS = {word.lower(): word for word in ("NVML", "SM", "MIG", "ECC", "PCIe", "CUDA", "ISA", "FMA")}
 
 
 def quantity(name: str, value: object) -> Detail:
@@ -185,14 +175,12 @@ def _counted(point: Point) -> Iterator[Detail]:
     if counted.flops is not None:
         ratio = f", {plain(counted.flops_ratio)} per useful one" if counted.flops_ratio else ""
         yield "issued FLOPs", f"{engineering(counted.flops, 'FLOP', 4)}{ratio}"
-    for level in ("dram", "l2", "l1", "shared"):
+    for level in COUNTED_LEVELS:
         moved, intensity = counted.bytes_at(level), point.intensity_at(level)
         if moved is not None:
+            memory = level.upper() if level != "shared" else "shared memory"
             at = f", {plain(intensity)} FLOP/B" if intensity else ""
-            yield (
-                f"bytes through {level.upper() if level != 'shared' else 'shared memory'}",
-                f"{engineering(moved, 'B', 4)}{at}",
-            )
+            yield f"bytes through {memory}", f"{engineering(moved, 'B', 4)}{at}"
     yield from _percentages(point)
     if counted.stalls:
         top = sorted(counted.stalls.items(), key=lambda entry: -entry[1])[:STALLS]
@@ -206,12 +194,10 @@ def _counted(point: Point) -> Iterator[Detail]:
         yield "metrics without a value", "; ".join(f"{name}: {why}" for name, why in counted.missing.items())
     if counted.notes:
         yield "notes", "; ".join(counted.notes)
-    how = [
-        f"ncu {counted.ncu_version}" if counted.ncu_version else "",
-        f"{counted.passes} passes" if counted.passes else "",
-    ]
-    if any(how):
-        yield "counted by", ", ".join(filter(None, how))
+    how = [f"ncu {counted.ncu_version}"] if counted.ncu_version else []
+    how += [f"{counted.passes} passes"] if counted.passes else []
+    if how:
+        yield "counted by", ", ".join(how)
 
 
 def _percentages(point: Point) -> Iterator[Detail]:

@@ -8,7 +8,7 @@ import msgspec
 
 from roofexp.records.point import Cause, Point
 from roofexp.report.contents import Contents, Link, Links
-from roofexp.report.point_details import DetailGroup, details, repeat_command
+from roofexp.report.point_details import DetailGroup, details
 from roofexp.text.numbers import percent
 
 KINDS = {  # of a bound, for its colour; the word itself always stands beside it
@@ -27,15 +27,11 @@ class PointRow(msgspec.Struct, frozen=True, kw_only=True):
 
     anchor: str
     point: Point
-    params: str
-    held_hz: float | None
-    time_s: float | None
     half_width: float | None  # of the 95 % interval of the median, relative
     rate: float | None
     rate_unit: str
     intensity: float | None
     fraction: float | None
-    roof: str | None
     bound: str
     kind: str
     verdict: str
@@ -46,7 +42,6 @@ class PointRow(msgspec.Struct, frozen=True, kw_only=True):
     search: str
     groups: list[DetailGroup]
     files: list[Link]
-    repeat: str
 
 
 def verdict_rows(contents: Contents, links: Links) -> list[PointRow]:
@@ -64,15 +59,11 @@ def _row(point: Point, contents: Contents, links: Links) -> PointRow:
     return PointRow(
         anchor=anchor(point),
         point=point,
-        params=params_text(point),
-        held_hz=point.clock.compute_hz if point.clock else None,
-        time_s=timing.median_s if timing else None,
         half_width=(timing.high_s - timing.low_s) / 2 / timing.median_s if timing and timing.median_s else None,
         rate=rate,
         rate_unit=unit,
         intensity=place.intensity_flop_per_byte if place and point.flops_per_s else None,
         fraction=place.fraction if place else None,
-        roof=place.roof if place else None,
         bound=bound,
         kind=KINDS.get(bound, bound),
         verdict=diagnosis.verdict.name if diagnosis else "",
@@ -83,7 +74,6 @@ def _row(point: Point, contents: Contents, links: Links) -> PointRow:
         search=_search(point),
         groups=details(point),
         files=links.of_point(point.job),
-        repeat=repeat_command(point),
     )
 
 
@@ -96,26 +86,18 @@ def _message(point: Point) -> str:
     return point.placement.cause if point.placement else "not placed"
 
 
-def params_text(point: Point) -> str:
-    return " ".join(f"{key}={value}" for key, value in point.params.items())
-
-
 def _search(point: Point) -> str:
     """Words of the warnings, so that a click on one finds its points."""
     words: list[str] = [point.status]
-    if point.traffic:
-        words.append(point.traffic.source)
-    if point.counted:
-        words += [flag.name for flag in point.counted.flags]
-        words.append("counters unavailable" if point.counted.unavailable else "")
-    if point.timing and not (point.clock and point.clock.compute_hz):
-        words.append("clock unknown")
-    if point.timing and point.placement is None:
-        words.append("not placed")
-    return " ".join(filter(None, words))
+    words += [point.traffic.source] if point.traffic else []
+    words += [flag.name for flag in point.counted.flags] if point.counted else []
+    words += ["counters unavailable"] if point.counted and point.counted.unavailable else []
+    words += ["clock unknown"] if point.timing and not point.compute_hz else []
+    words += ["not placed"] if point.timing and point.placement is None else []
+    return " ".join(words)
 
 
-class Series(msgspec.Struct, frozen=True, kw_only=True):
+class KernelSummary(msgspec.Struct, frozen=True, kw_only=True):
     """All points of one kernel in one precision: how many ended how, and where they lie."""
 
     kernel: str
@@ -142,12 +124,12 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         return " – ".join(dict.fromkeys(percent(value) for value in ends))
 
 
-def series_of(rows: list[PointRow]) -> list[Series]:
+def series_of(rows: list[PointRow]) -> list[KernelSummary]:
     """In order of first appearance."""
     groups: dict[tuple[str, str], list[PointRow]] = {}
     for row in rows:
         groups.setdefault((row.point.kernel, row.point.precision), []).append(row)
-    return [Series(kernel=kernel, precision=precision, rows=own) for (kernel, precision), own in groups.items()]
+    return [KernelSummary(kernel=kernel, precision=precision, rows=own) for (kernel, precision), own in groups.items()]
 
 
 WIDTH, HEIGHT, END = 160, 14, 1.1  # in pixels; END is the fraction at the right edge
