@@ -20,7 +20,7 @@ ABOVE_LIMIT = 1.01  # of a roof over its limit: beyond what a clock reading is w
 OLD_DAYS = 30  # roofs measured longer before their points than this are pointed out
 
 
-class Entry(NamedTuple):
+class CautionEntry(NamedTuple):
     """One message and the points that it holds for; no points: it holds for the sweep."""
 
     message: str
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 class Caution(NamedTuple):
     level: Level
     title: str
-    entries: list[Entry]
+    entries: list[CautionEntry]
     search: str | None = None  # the word that finds these points in the table
 
     @property
@@ -63,30 +63,26 @@ def _outcomes(points: list[Point]) -> Iterator[Caution]:
         for point in points:
             if point.status == status:
                 kinds.setdefault(point.reason_kind or "", []).append(point)
-        for kind, those in kinds.items():
+        for kind, group in kinds.items():
             title = f"{status}: {kind}" if kind else status
-            entries = by_message((point.reason or "no reason is recorded", point) for point in those)
+            entries = by_message((point.reason or "no reason is recorded", point) for point in group)
             yield Caution(level, title, entries, status)  # type: ignore[arg-type]
 
 
 def _sweep(contents: Contents) -> Iterator[Caution]:
     sweep = contents.sweep
-    if contents.problems:
-        yield Caution("wrong", "files that could not be read", [Entry(problem, []) for problem in contents.problems])
+    states = ", ".join(commit_names(sweep))
+    yield from _of_sweep("wrong", "files that could not be read", contents.problems)
     if str(sweep.get("status", "")).upper() == "KILLED" or (sweep.get("started") and not sweep.get("finished")):
-        yield _of_sweep(
-            "caution",
-            "sweep not finished",
-            "the sweep was stopped; the page shows the points measured until then; continue it with resume=",
-        )
+        message = "the sweep was stopped; the page shows the points measured until then; continue it with resume="
+        yield from _of_sweep("caution", "sweep not finished", [message])
     if sweep.get("git_dirty"):
-        states = ", ".join(commit_names(sweep))
-        yield _of_sweep("caution", "uncommitted changes", f"commit them and measure again: {states}")
+        yield from _of_sweep("caution", "uncommitted changes", [f"commit them and measure again: {states}"])
     elif not sweep.get("git_commit"):
-        yield _of_sweep("note", "git commit unknown", "the sweep does not record which version of the code measured it")
+        message = "the sweep does not record which version of the code measured it"
+        yield from _of_sweep("note", "git commit unknown", [message])
     if len(sweep.get("commits") or []) > 1:
-        states = ", ".join(commit_names(sweep))
-        yield _of_sweep("note", "several commits", f"the sweep was resumed with other code: {states}")
+        yield from _of_sweep("note", "several commits", [f"the sweep was resumed with other code: {states}"])
 
 
 def _gate(contents: Contents) -> Iterator[Caution]:
@@ -94,11 +90,10 @@ def _gate(contents: Contents) -> Iterator[Caution]:
     file = contents.folder / JUNIT
     try:
         failures = ElementTree.parse(file).getroot().iter("failure") if file.is_file() else ()
-        entries = [Entry((failure.text or failure.get("message") or "").strip(), []) for failure in failures]
+        messages = [(failure.text or failure.get("message") or "").strip() for failure in failures]
     except (ElementTree.ParseError, OSError) as error:
-        entries = [Entry(f"{file.name} cannot be read: {error}", [])]
-    if entries:
-        yield Caution("wrong", "gate broken", entries)
+        messages = [f"{file.name} cannot be read: {error}"]
+    yield from _of_sweep("wrong", "gate broken", messages)
 
 
 def _unexpected(points: list[Point]) -> Iterator[Caution]:
@@ -130,14 +125,12 @@ def _counters(points: list[Point]) -> Iterator[Caution]:
 def _traffic(points: list[Point]) -> Iterator[Caution]:
     modelled = [point for point in points if point.traffic and point.traffic.source == "modelled"]
     if modelled:
-        message = (
-            "the bytes come from the formula of the kernel and were not counted, so the intensity is an upper bound"
-        )
-        yield Caution("note", "traffic modelled", [Entry(message, modelled)], "modelled")
+        why = "the bytes come from the formula of the kernel and were not counted, so the intensity is an upper bound"
+        yield Caution("note", "traffic modelled", [CautionEntry(why, modelled)], "modelled")
 
 
 def _clocks(points: list[Point]) -> Iterator[Caution]:
-    unknown = [p for p in points if p.timing and (p.clock is None or p.clock.compute_hz is None)]
+    unknown = [point for point in points if point.timing and point.compute_hz is None]
     messages = ((p.clock.source if p.clock else "the clock was not read", p) for p in unknown)
     if unknown:
         yield Caution("caution", "clock unknown", by_message(messages), "clock unknown")
@@ -148,71 +141,57 @@ def _unplaced(contents: Contents) -> Iterator[Caution]:
     unplaced = [p for p in contents.points if p.timing and p.placement is None and not p.flags]
     if unplaced:
         why = "no roofs belong to this sweep" if not contents.roofs else "the points were measured without roofs"
-        yield Caution(
-            "caution", "not placed", [Entry(f"{why}, so there is no fraction and no verdict", unplaced)], "not placed"
-        )
+        entry = CautionEntry(f"{why}, so there is no fraction and no verdict", unplaced)
+        yield Caution("caution", "not placed", [entry], "not placed")
 
 
 def _roofs(roofs: RoofSet, contents: Contents) -> Iterator[Caution]:
     where = f" ({roofs.machine.name}, {roofs.clock_mode})" if len(contents.roofs) > 1 else ""
     if roofs.disturbed:
-        yield _of_sweep(
-            "caution",
-            f"roofs disturbed{where}",
-            "other programs ran meanwhile, so roofs may be too low; measure again with roofs=measure",
-        )
+        message = "other programs ran meanwhile, so roofs may be too low; measure again with roofs=measure"
+        yield from _of_sweep("caution", f"roofs disturbed{where}", [message])
     incomplete = [f"{roof.name}: {roof.incomplete}" for roof in roofs.roofs if roof.incomplete]
-    if incomplete:
-        yield Caution(
-            "caution", f"roofs incomplete{where}: only lower bounds", [Entry(text, []) for text in incomplete]
-        )
+    yield from _of_sweep("caution", f"roofs incomplete{where}: only lower bounds", incomplete)
     failed = [
         f"{roof.name}: check of {check.name} failed{f', {check.message}' if check.message else ''}"
         for roof in roofs.roofs
         for check in roof.checks
         if not check.passed
     ]
-    if failed:
-        yield Caution("caution", f"roofs that failed a check{where}", [Entry(text, []) for text in failed])
+    yield from _of_sweep("caution", f"roofs that failed a check{where}", failed)
     above = [
         f"{roof.name}: measured at {percent(roof.rate / roof.limit)} of the limit"
         for roof in roofs.roofs
         if roof.limit and roof.kind != "launch" and roof.rate > ABOVE_LIMIT * roof.limit
     ]
-    if above:
-        yield Caution("wrong", f"roofs above their limit{where}", [Entry(text, []) for text in above])
-    if roofs.unavailable:
-        entries = [Entry(f"{name}: {reason}", []) for name, reason in roofs.unavailable.items()]
-        yield Caution("note", f"roofs that could not be measured{where}", entries)
+    yield from _of_sweep("wrong", f"roofs above their limit{where}", above)
+    unavailable = [f"{name}: {reason}" for name, reason in roofs.unavailable.items()]
+    yield from _of_sweep("note", f"roofs that could not be measured{where}", unavailable)
     days = _days_between(roofs.measured, str(contents.sweep.get("started") or ""))
     if days is not None and days > OLD_DAYS:
-        yield _of_sweep(
-            "note",
-            f"roofs are old{where}",
-            f"measured on {roofs.measured[:10]}, {days} days before the points; measure again with roofs=measure",
-        )
+        message = f"measured on {roofs.measured[:10]}, {days} days before the points; measure again with roofs=measure"
+        yield from _of_sweep("note", f"roofs are old{where}", [message])
 
 
 def _source(contents: Contents) -> Iterator[Caution]:
     if contents.source == "table":
-        yield _of_sweep(
-            "note",
-            "records not at hand",
-            "the page was made from points.csv, which has no shapes, checks, messages of flags and raw samples",
-        )
+        message = "the page was made from points.csv, which has no shapes, checks, messages of flags and raw samples"
+        yield from _of_sweep("note", "records not at hand", [message])
 
 
-def by_message(messages: Iterable[tuple[str, Point]]) -> list[Entry]:
+def by_message(messages: Iterable[tuple[str, Point]]) -> list[CautionEntry]:
     """Each message once, with all its points; the message of most points first."""
     points_by_message: dict[str, list[Point]] = {}
     for message, point in messages:
         points_by_message.setdefault(message, []).append(point)
-    entries = [Entry(message, points) for message, points in points_by_message.items()]
+    entries = [CautionEntry(message, points) for message, points in points_by_message.items()]
     return sorted(entries, key=lambda entry: -len(entry.points))
 
 
-def _of_sweep(level: Level, title: str, message: str) -> Caution:
-    return Caution(level, title, [Entry(message, [])])
+def _of_sweep(level: Level, title: str, messages: list[str]) -> Iterator[Caution]:
+    """One that holds for the sweep and not for single points; none without a message."""
+    if messages:
+        yield Caution(level, title, [CautionEntry(message, []) for message in messages])
 
 
 def _days_between(first: str, then: str) -> int | None:
