@@ -73,6 +73,60 @@ def test_kernel_fault_is_told_from_the_exit_code_that_follows_it() -> None:
     explanation = explain_ncu_failure((DATA / "h200_bad_kernel.txt").read_text(), 9)
     assert explanation is not None
     assert explanation.kind == "launch failed"
+    assert "LaunchFailed (exit code 9)" in explanation.cause
+
+
+REPLAY_FAILED = """==PROF== Connected to process 5120 (/usr/bin/python3.12)
+==ERROR== Failed to prepare kernel for profiling
+==ERROR== Out of memory on device 0.
+==ERROR== Failed to profile "flash_fwd_kernel" in process 5120
+==PROF== Trying to shutdown target application
+==ERROR== The application returned an error code (1).
+==ERROR== An error occurred while trying to profile.
+==WARNING== No kernels were profiled.
+"""
+CHILD_PROCESS = """==PROF== Connected to process 777 (/usr/bin/env)
+==PROF== Disconnected from process 777
+==WARNING== No kernels were profiled.
+==WARNING== Profiling kernels launched by child processes requires the --target-processes all option.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        (
+            REPLAY_FAILED,
+            "replay failed",
+            ["flash_fwd_kernel", "Out of memory on device 0", "(exit code 1)", "replay-mode"],
+        ),
+        (CHILD_PROCESS, "no kernels", ["child process", "--target-processes all"]),
+        (
+            '==ERROR== LaunchOutOfResources\n==ERROR== Failed to profile "k(int)" in process 3\n'
+            "==ERROR== The application returned an error code (7).",
+            "launch failed",
+            ["the kernel k(int)", "LaunchOutOfResources (exit code 7)"],
+        ),
+        (
+            "==ERROR== The disk is full.\n==ERROR== The application returned an error code (5).",
+            "application",
+            ["The disk is full", "(exit code 5)"],
+        ),
+        ("==ERROR== Something new.\n==ERROR== Something after it.", "unknown", ["Something new; Something after it"]),
+    ],
+)
+def test_the_cause_is_told_and_not_the_last_line(text: str, kind: str, words: list[str]) -> None:
+    explanation = explain_ncu_failure(text, 0)
+    assert explanation is not None
+    assert explanation.kind == kind
+    for word in words:
+        assert word in str(explanation)
+
+
+def test_an_endless_message_is_cut() -> None:
+    explanation = explain_ncu_failure("==ERROR== " + "x" * 100_000, 1)
+    assert explanation is not None
+    assert len(str(explanation)) < 400
 
 
 def test_a_good_session_explains_nothing() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from roofexp.ncu.numbers import Convention, UnknownUnitError, choose_convention, convert, parse_number
+from roofexp.ncu.numbers import (
+    AmbiguousNumberError,
+    Convention,
+    UnknownUnitError,
+    choose_convention,
+    convert,
+    parse_number,
+)
 
 POINT, COMMA = Convention("."), Convention(",")
 
@@ -63,12 +70,25 @@ def test_one_certain_number_decides_for_the_file(tokens: list[str], decimal: str
     assert (chosen.decimal, chosen.note) == (decimal, None)
 
 
-@pytest.mark.parametrize(("token", "read_as"), [("1,234", "1234"), ("1.234", "1.234")])
-def test_a_file_that_can_be_read_both_ways_says_how_it_was_read(token: str, read_as: str) -> None:
-    chosen = choose_convention([token, "7"])
+def test_a_comma_that_may_group_is_read_as_ncu_writes_it_and_said() -> None:
+    chosen = choose_convention(["1,234", "7"])
     assert chosen.decimal == "."
-    assert chosen.note is not None
-    assert f"taken as {read_as}" in chosen.note
+    assert "group thousands (1234)" in (chosen.note or "")
+
+
+@pytest.mark.parametrize("tokens", [["1.234", "7"], ["786.432", "204.800", "65.536"], ["1,234", "5.678"]])
+def test_a_point_that_may_group_is_asked_about(tokens: list[str]) -> None:
+    with pytest.raises(AmbiguousNumberError):
+        choose_convention(tokens)
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal"),
+    [(["900", "1,000", "1,100"], "."), (["900", "1.000", "1.100"], ",")],
+)
+def test_an_average_lies_between_its_minimum_and_maximum(cells: list[str], decimal: str) -> None:
+    chosen = choose_convention(cells, [cells])
+    assert chosen.decimal == decimal
 
 
 def test_a_file_in_two_conventions_says_what_it_left_out() -> None:

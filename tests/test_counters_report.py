@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,8 @@ def test_long_page_with_20_columns_and_rows_of_rules() -> None:
         [*who, "Memory Throughput", "%", "71.20", "", "", "", "", ""],
     ]
     (launch,) = read_report(text_of(rows), "report")
+    said = 'ncu\'s rule Bottleneck (OPT): Says "much", and on two lines (estimated speedup 12.5 %, global)'
+    assert said in launch.notes
     found = counts(launch)
     assert found.time_s == pytest.approx(1250.5e-6)
     assert found.sol_memory_pct == 71.2
@@ -167,6 +170,17 @@ def test_decimal_comma_with_semicolons_as_spreadsheets_export_it() -> None:
     assert counts(launch).flops == 134217728
 
 
+def test_a_number_that_can_be_read_in_two_ways_is_asked_about_and_taken_as_told() -> None:
+    values = {BYTES: ("786.432", "byte"), TIME: ("204.800", "ns"), FFMA: ("65.536", "inst")}
+    with pytest.raises(BadInputError, match=r"report: 786\.432 may be .*--decimal \..*786432 \(--decimal ,\)"):
+        read_report(one(values), "report")
+    for decimal, moved in ((",", 786432), (".", 786.432)):
+        (launch,) = read_report(one(values), "report", decimal)
+        assert counts(launch).dram_bytes == moved
+    (launch,) = read_report(one(values | {"launch__waves_per_multiprocessor": ("0,24", "")}), "report")
+    assert counts(launch).dram_bytes == 786432
+
+
 def test_utf16_of_powershell_and_windows_line_ends(tmp_path: Path) -> None:
     file = tmp_path / "report.csv"
     file.write_text(one({BYTES: ("1,024", "byte")}).replace("\n", "\r\n"), encoding="utf-16", newline="")
@@ -217,7 +231,12 @@ def test_nvtx_ranges_and_the_kernels_own_name() -> None:
         ('"ID","Kernel Name","dram__bytes.sum"\n', "no row below it"),
         ('"#","Address","Source","Warp Stall Sampling"\n"1","0x1","MOV"\n', "source page"),
         ('"ID","Kernel Name","Metric Name"\n"0","k","dram__bytes.sum"\n', "none of ncu's tables"),
-        ('{"schemaVersion": 1, "traceEvents": []}', "trace of the PyTorch profiler"),
+        ('{"schemaVersion": 1, "traceEvents": []}', "trace of the PyTorch profiler.*perfetto"),
+        ('[\n{"name": "k", "ph": "X", "ts": 1}]', "trace of the PyTorch profiler"),
+        ("timestamp, pstate, clocks.current.sm [MHz]\n2026/07/03, P0, 345 MHz\n", "log of nvidia-smi"),
+        ("# gpu   pwr gtemp\n    0  77  30\n", "log of nvidia-smi"),
+        ("Time(%),Total Time (ns),Instances,Name\n1,2,3,k\n", "summary of Nsight Systems.*nsys stats"),
+        ("WARNING: Existing SQLite export found: a.sqlite\n  File is older than input file\n", "--force-export=true"),
     ],
 )
 def test_what_is_no_report_is_named(text: str, said: str) -> None:
@@ -247,8 +266,39 @@ def test_kernels_with_commas_quotes_and_templates_keep_their_names() -> None:
     assert [launch.kernel for launch in launches] == names
 
 
-def test_binary_reports_are_told_by_their_content(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["report.csv", "report.ncu-rep"])
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "empty file"),
+        (b" \n\n", "empty file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "git lfs pull"),
+        (b"SQLite format 3\0\x10\0\1\1", "SQLite database.*nsys stats"),
+        (b"PK\3\4\x14\0\0\0", "zip archive; unpack"),
+        (b"\x1f\x8b\x08\0\0", "gunzip"),
+        (b"\x7fELF\2\1\1\0", "a program"),
+        (b"<html><body>404</body></html>", "web page"),
+    ],
+)
+def test_what_a_file_is_by_its_first_bytes(tmp_path: Path, name: str, data: bytes, told: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(data)
+    with pytest.raises(BadInputError, match=f"this is .*{told}") as caught:
+        read_report_file(file)
+    assert "nstall" not in str(caught.value)
+
+
+def test_binary_reports_are_told_by_their_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An .ncu-rep is imported under any name; a table is read as one under that of an .ncu-rep."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ncu_report", None)
     file = tmp_path / "report.csv"
     file.write_bytes(b"NVR\0\1\2")
+    with pytest.raises(BadInputError, match=r"read by ncu, which was not found"):
+        read_report_file(file)
+    file.write_bytes(b"abc\0\1\2")
     with pytest.raises(BadInputError, match=r"binary.*\.ncu-rep"):
         read_report_file(file)
+    table = tmp_path / "report.ncu-rep"
+    table.write_text(one({BYTES: ("1,024", "byte")}))
+    assert counts(read_report_file(table)[0]).dram_bytes == 1024

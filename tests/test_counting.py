@@ -72,7 +72,7 @@ def test_every_point_gets_its_own_counters(sweep: Path, tmp_path: Path) -> None:
         assert counted.fraction == pytest.approx(2 * point.placement.fraction, rel=1e-3)
         assert (counted.passes, counted.registers, counted.ncu_version) == (4, 32, "2025.3.1.0")
         assert [kernel.name for kernel in counted.kernels] == ["saxpy"]
-        assert not point.flags
+        assert [flag.name for flag in point.flags] == ["profiled time"]  # half of the events'
 
 
 def test_launches_are_found_by_name_and_not_by_order(sweep: Path, tmp_path: Path) -> None:
@@ -373,9 +373,9 @@ def test_no_temporary_file_is_left(sweep: Path, tmp_path: Path, monkeypatch: pyt
 
 def finished(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     from roofexp.run.finish import finish
-    from roofexp.run.progress import Running
+    from roofexp.run.progress import Run
 
-    code = finish(Running(folder, {"sweep_id": "s1"}, 4))
+    code = finish(Run(folder, {"sweep_id": "s1"}, 4))
     caught = capsys.readouterr()
     return code, caught.out + caught.err
 

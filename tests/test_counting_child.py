@@ -13,6 +13,7 @@ import pytest
 
 from roofexp.errors import BadInputError, FailedError
 from roofexp.ncu.child import (
+    CHILD,
     EXIT_NO_DEVICE,
     EXIT_ORPHAN,
     EXIT_TIMEOUT,
@@ -23,7 +24,7 @@ from roofexp.ncu.child import (
     at_work,
     run_tasks,
 )
-from roofexp.ncu.session import child_environment
+from roofexp.ncu.session import child_environment, is_child
 from tests.counted_sweep import MACHINE
 from tests.kernel_cases import build
 
@@ -122,6 +123,21 @@ def test_it_brings_no_mlflow_and_no_run_of_the_parent(monkeypatch: pytest.Monkey
     code = "import sys, roofexp.ncu.child; print([m for m in sys.modules if m.startswith(('mlflow', 'hydra'))])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_ncu_writes_its_numbers_in_one_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert child_environment("cpu")["LC_ALL"] == "C"
+
+
+def test_only_a_child_of_ours_is_ended() -> None:
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    for more, ours in ((["-m", CHILD], True), ([], False)):
+        with subprocess.Popen([*sleeping, *more]) as process:
+            try:
+                assert is_child(process.pid) is ours
+            finally:
+                process.kill()
 
 
 def start_child(tmp_path: Path, body: str = "", **plan: object) -> subprocess.CompletedProcess[str]:

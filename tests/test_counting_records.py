@@ -16,7 +16,7 @@ from roofexp.ncu.catalogue import request
 from roofexp.ncu.launch import Launch
 from roofexp.ncu.report import read_report_file
 from roofexp.ncu.session import range_of
-from roofexp.records.point import Counted, Point, read_point
+from roofexp.records.point import Clock, Counted, Point, read_point
 from tests.counted_sweep import ROOFS, make_sweep, points_of
 from tests.ncu_text import DATA
 
@@ -133,3 +133,37 @@ def test_a_record_from_before_counting_reads(tmp_path: Path, saxpy: Point) -> No
     record.pop("counted", None)
     (tmp_path / "point.json").write_text(json.dumps(record))
     assert read_point(tmp_path / "point.json") == saxpy
+
+
+@pytest.mark.parametrize(
+    ("timed_s", "timed_hz", "profiled_s", "profiled_hz", "words"),
+    [
+        (
+            2.0e-3,
+            1.755e9,
+            2.6e-3,
+            1.35e9,
+            ["2.6 ms at 1350 MHz", "2 ms at 1755 MHz", "1.3 times", "clocks explain 1.3"],
+        ),
+        (2.0e-3, 1.755e9, 2.6e-3, 1.755e9, ["2.6 ms", "1755 MHz", "may be of other work"]),
+        (2.6e-3, 1.35e9, 2.0e-3, 1.755e9, ["0.769 times", "clocks explain 0.769"]),
+        (2.0e-3, None, 2.6e-3, 1.35e9, ["unknown clock", "1350 MHz"]),
+        (2.0e-3, 1.755e9, 2.2e-3, 1.7e9, []),
+        (5.3e-6, 1.9e9, 4.1e-6, 1.9e9, []),  # the launch itself
+        (5.3e-6, 1.9e9, 20e-6, 1.9e9, ["20 µs"]),
+    ],
+)
+def test_a_profiled_time_far_from_the_timed_one_is_flagged(
+    saxpy: Point, timed_s: float, timed_hz: float | None, profiled_s: float, profiled_hz: float, words: list[str]
+) -> None:
+    assert saxpy.timing is not None
+    timing = msgspec.structs.replace(saxpy.timing, median_s=timed_s)
+    point = msgspec.structs.replace(saxpy, timing=timing, clock=Clock(compute_hz=timed_hz, source="cycle counter"))
+    counted = Counted(time_s=profiled_s, sm_hz=profiled_hz, dram_bytes=10)
+    joined = join(point, counted, ROOFS, PLACING)
+    flags = [flag.message for flag in joined.flags if flag.name == "profiled time"]
+    assert len(flags) == bool(words)
+    for word in words:
+        assert word in flags[0]
+    again = join(joined, msgspec.structs.replace(counted, time_s=timed_s, sm_hz=timed_hz), ROOFS, PLACING)
+    assert not [flag for flag in again.flags if flag.name == "profiled time"]

@@ -37,6 +37,11 @@ KEYS = [
     "bound",
     "flags",
     "notes",
+    "launches",
+    "grid",
+    "block",
+    "device",
+    "architecture",
 ]
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 HFMA = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum"
@@ -189,15 +194,164 @@ def test_summary_weighs_its_averages_by_their_launches(place: Any, tmp_path: Pat
     rows = [header]
     for invocations, moved in (("3", "1,000"), ("1", "5,000")):
         who = ["9", "k", invocations, "metrics"]
-        rows += [[*who, BYTES, "byte", "0", "0", moved], [*who, TIME, "ns", "0", "0", "100"]]
-    # two configurations of one kernel differ in their block size
-    rows = [[*row[:2], str(i // 3), *row[2:]] for i, row in enumerate(rows)]
-    rows[0][2] = "Block Size"
+        rows += [[*who, BYTES, "byte", "0", moved, moved], [*who, TIME, "ns", "0", "100", "100"]]
+    # two summaries of one kernel, of two processes
+    rows = [[str(i // 3), *row[1:]] if i else row for i, row in enumerate(rows)]
     report = tmp_path / "summary.csv"
     report.write_text(text_of(rows))
     (total,) = place(report, "--by", "kernel")
     assert total["dram_bytes"] == 3 * 1000 + 5000
     assert total["time_s"] == pytest.approx(400e-9)
+    assert total["launches"] == 4
+
+
+def test_launch_shapes_of_one_kernel_stay_apart(place: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    small, large = place(DATA / "ncu14_shapes.csv", "--by", "kernel")
+    assert [small[key] for key in ("kernel", "grid", "block", "launches")] == ["axpy(int)", [64, 1, 1], [128, 1, 1], 3]
+    assert (small["dram_bytes"], small["time_s"]) == (3000, pytest.approx(6e-6))
+    assert (large["grid"], large["block"], large["launches"]) == ([128, 1, 1], [64, 1, 1], 8)
+    assert (large["dram_bytes"], large["time_s"]) == (16000, pytest.approx(24e-6))
+    first, second = place(DATA / "ncu14_shapes.csv")
+    assert (first["dram_bytes"], first["launches"], second["dram_bytes"], second["launches"]) == (1000, 3, 2000, 8)
+    assert main([str(DATA / "ncu14_shapes.csv"), "--by", "kernel"]) == 0
+    out = capsys.readouterr().out
+    assert "64 x 128" in out
+    assert "128 x 64" in out
+
+
+def test_two_gpus_of_one_report_are_not_added_up(place: Any) -> None:
+    first, second = place(DATA / "ncu20_two_gpus.csv", "--by", "kernel", "--machine", "h200")
+    assert first["flops_per_s"] == pytest.approx(671e9, rel=1e-3)
+    assert second["flops_per_s"] == pytest.approx(268e9, rel=2e-3)
+    assert (first["flags"], first["device"], second["device"], second["architecture"]) == ([], "0", "1", "8.0")
+    assert any(flag.startswith("other machine") and "8.0, not 9.0" in flag for flag in second["flags"])
+
+
+@pytest.mark.parametrize("column", ["Device", "CC"])
+def test_gpus_are_told_apart_by_number_and_by_compute_capability(place: Any, tmp_path: Path, column: str) -> None:
+    rows = [row.split(",") for row in (DATA / "ncu20_two_gpus.csv").read_text().replace("(256, 1, 1)", "").replace(
+        "(4096, 1, 1)", "").replace('"', "").splitlines()]  # fmt: skip
+    other = "CC" if column == "Device" else "Device"
+    rows[3][rows[0].index(other)] = rows[2][rows[0].index(other)]
+    report = tmp_path / "report.csv"
+    report.write_text(text_of(rows))
+    assert len(place(report, "--by", "kernel")) == 2
+
+
+def test_an_operation_of_several_kernels_is_summed_when_asked(place: Any) -> None:
+    (attention,) = place(DATA / "rl10_other.csv", "--by", "operation")
+    assert (attention["flops"], attention["dram_bytes"], attention["launches"]) == (4_040_000_000, 288_000_000, 3)
+    assert attention["time_s"] == pytest.approx(650e-6)
+    assert attention["ai_dram_flop_per_byte"] == pytest.approx(4040 / 288)
+    assert attention["kernel"] == "attn_scores + attn_softmax + attn_values"
+    assert any("no NVTX range" in note for note in attention["notes"])
+    assert len(place(DATA / "rl10_other.csv")) == len(place(DATA / "rl10_other.csv", "--by", "kernel")) == 3
+
+
+def test_operations_by_range_process_and_gpu(place: Any, tmp_path: Path) -> None:
+    column = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    header = ["ID", "Process ID", column, "Kernel Name", "Device", BYTES, TIME]
+    rows = [header, ["", "", "", "", "", "byte", "ns"]]
+    for number, (process, name, kernel, device) in enumerate(
+        [
+            ("1", "attention", "scores", "0"),
+            ("1", "attention", "values", "0"),
+            ("2", "attention", "scores", "0"),
+            ("1", "", "copy", "0"),
+            ("1", "", "fill", "0"),
+            ("1", "attention", "values", "1"),
+            ("1", "mlp", "gemm", "0"),
+            ("1", "attention", "values", "0"),
+            ("1", "", "copy", "0"),
+        ]
+    ):
+        cell = f'9  "<default domain>:{name}:none:none:none:none:none:none" ' if name else ""
+        rows.append([str(number), process, cell, f"{kernel}(int)", device, "1,000,000", "10,000"])
+    report = tmp_path / "report.csv"
+    report.write_text(text_of(rows))
+    found = [(x["kernel"], x["process"], x["device"], x["launches"]) for x in place(report, "--by", "operation")]
+    assert found == [
+        ("attention", 1, "0", 3),
+        ("attention", 2, "0", 1),
+        ("copy + fill", 1, "0", 2),
+        ("attention", 1, "1", 1),
+        ("mlp", 1, "0", 1),
+        ("copy", 1, "0", 1),
+    ]
+
+
+@pytest.mark.parametrize("machine", [[], ["--machine", "h200"]])
+def test_far_below_both_roofs_is_latency_bound(place: Any, machine: list[str]) -> None:
+    for launch in place(DATA / "rl12_other.csv", *machine):
+        assert launch["bound"] == "latency-bound"
+
+
+@pytest.mark.parametrize(
+    ("moved", "flops", "ns", "sm", "memory", "bound"),
+    [
+        ("24,576", "1,024", "5,120", None, None, "latency-bound"),  # left of every ridge, at 0.1 %
+        ("1,024", "65,536", "6,000", None, None, "latency-bound"),  # right of every ridge, at 0.03 %
+        ("3,200,000,000", "1,024", "1,000,000", None, None, "memory-bound"),  # 67 % of the fastest card
+        ("1,300,000,000", "1,024", "1,000,000", None, None, None),  # much for one card, little for another
+        ("1,300,000,000", "1,024", "1,000,000", "10", "80", "memory-bound"),
+        ("1,300,000,000", "1,024", "1,000,000", "10", "27", "latency-bound"),
+        ("24,576", "1,024", "5,120", "75", "1.1", "compute-bound"),  # ncu saw another unit busy
+    ],
+)
+def test_without_a_card_the_side_of_the_ridge_decides_nothing(
+    place: Any, tmp_path: Path, moved: str, flops: str, ns: str, sm: str | None, memory: str | None, bound: str | None
+) -> None:
+    values = {BYTES: (moved, "byte"), FFMA: (flops, "inst"), TIME: (ns, "ns")}
+    if sm and memory:
+        values["sm__throughput.avg.pct_of_peak_sustained_elapsed"] = (sm, "%")
+        values["gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"] = (memory, "%")
+    report = tmp_path / "report.csv"
+    report.write_text(one(values))
+    assert place(report)[0]["bound"] == bound
+
+
+@pytest.mark.parametrize("machine", [[], ["--machine", "h200"]])
+def test_traffic_that_a_cache_holds_is_marked(place: Any, machine: list[str]) -> None:
+    (triad,) = place(DATA / "rl06_other.csv", *machine)
+    assert triad["bound"] != "compute-bound"
+    assert any(flag.startswith("held by a cache") for flag in triad["flags"])
+    assert triad["ai_dram_flop_per_byte"] == pytest.approx(524288 / 96)
+
+
+def test_a_huge_intensity_alone_is_not_compute_bound(place: Any, tmp_path: Path) -> None:
+    """Half of the FP32 peak with the data in L2: what limits is what ncu saw busy, or unknown."""
+    values = {BYTES: ("1,000", "byte"), "lts__t_bytes.sum": ("5,000,000,000", "byte"), TIME: ("1,000,000", "ns")}
+    report = tmp_path / "report.csv"
+    for ffma, shares, bound in (
+        ("15,000,000,000", None, None),
+        ("15,000,000,000", ("55", "92"), "memory-bound"),
+        ("31,500,000,000", None, "compute-bound"),
+    ):
+        sols = ("sm__throughput.avg", "gpu__compute_memory_throughput.avg")
+        more = {f"{n}.pct_of_peak_sustained_elapsed": (v, "%") for n, v in zip(sols, shares or (), strict=False)}
+        report.write_text(one({**values, FFMA: (ffma, "inst"), **more}))
+        (found,) = place(report, "--machine", "h200")
+        assert found["bound"] == bound
+        assert any(flag.startswith("held by a cache") for flag in found["flags"])
+    report.write_text(one({**values, BYTES: ("0", "byte"), FFMA: ("1,000", "inst")}))
+    (none,) = place(report, "--machine", "h200")
+    assert (none["ai_dram_flop_per_byte"], none["dram_bytes"]) == (None, 0)
+
+
+def test_ncus_own_rules_are_kept_as_notes(place: Any) -> None:
+    (fill,) = place(DATA / "ncu03_rules.csv")
+    (rule,) = [note for note in fill["notes"] if "AchievedOccupancy" in note]
+    assert 'Occupancy is limited by "registers", 42 % at most.' in rule
+    assert "12.5 %" in rule
+    assert fill["time_s"] == pytest.approx(7.5e-6)
+
+
+def test_the_decimal_mark_is_asked_for(place: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    report = tmp_path / "report.csv"
+    report.write_text(one({BYTES: ("786.432", "byte"), TIME: ("204.800", "ns")}))
+    assert "--decimal" in refused(capsys, report)
+    assert place(report, "--decimal", ",")[0]["dram_bytes"] == 786432
+    assert place(report, "--decimal", ".")[0]["dram_bytes"] == 786
 
 
 def test_h200_capture_places_itself(place: Any) -> None:
@@ -370,13 +524,14 @@ def fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_ncu_rep_is_imported_through_ncu(place: Any, fake_ncu: Any, tmp_path: Path) -> None:
-    called = fake_ncu(f'cat "{DATA / "rl05_copy_raw.csv"}"')
+    called = fake_ncu(f'printf "$LC_ALL" > "{tmp_path / "locale"}"; cat "{DATA / "rl05_copy_raw.csv"}"')
     report = tmp_path / "report.ncu-rep"
     report.write_bytes(b"x")
     (copy,) = place(report)
     assert copy["dram_bytes"] == 2147483648
     arguments = called.read_text().split("\n")
     assert arguments[:2] == ["--import", str(report)]
+    assert (tmp_path / "locale").read_text() == "C"
     assert {"--csv", "raw", "base"} <= set(arguments)
 
 
@@ -385,7 +540,7 @@ def test_ncu_rep_that_ncu_cannot_read(capsys: Any, fake_ncu: Any, tmp_path: Path
     report = tmp_path / "report.ncu-rep"
     report.write_bytes(b"x")
     assert "Failed to open the report file" in refused(capsys, report)
-    assert "no such file" in refused(capsys, tmp_path / "absent.ncu-rep")
+    assert "No such file" in refused(capsys, tmp_path / "absent.ncu-rep")
 
 
 def test_ncu_rep_without_ncu_says_how_to_export_it(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:

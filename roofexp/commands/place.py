@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from roofexp.commands import run_command
-from roofexp.counters.kernel_sums import KernelSums, from_launch, sum_by_kernel
+from roofexp.counters.kernel_sums import KernelSums, from_launch, sum_by_kernel_and_shape, sum_by_operation
 from roofexp.counters.report_placing import Placed, Placing, choose_roofs, judge
 from roofexp.errors import EXIT_OK, BadInputError
 from roofexp.ncu.catalogue import request
 from roofexp.ncu.launch import Launch
-from roofexp.ncu.report import ENDINGS, read_rep_file, read_report, read_report_file
+from roofexp.ncu.report import read_report_bytes, read_report_file
 from roofexp.placing.limits import MachineLimits, load_machine_limits, machine_names
 from roofexp.text.console import open_console, plain_table
 from roofexp.text.numbers import engineering, percent, plain
@@ -30,7 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="ncu CSV of any page and version, .ncu-rep, or - for the input")
     parser.add_argument("--json", action="store_true", help="a list with one object per launch; null: unknown")
     parser.add_argument("--machine", metavar="NAME", help=f"the card: {', '.join(machine_names())}, or a YAML file")
-    parser.add_argument("--by", choices=["launch", "kernel"], default="launch", help="kernel: sum launches of one name")
+    parser.add_argument(
+        "--by",
+        choices=list(SUMS),
+        default="launch",
+        help="kernel: sum launches of one name and shape on one GPU; operation: sum the kernels of an NVTX range, "
+        "without ranges those that follow one another",
+    )
+    parser.add_argument("--decimal", choices=[".", ","], help="the mark before decimals, where the file leaves it open")
     parser.add_argument("--kernel", metavar="REGEX", help="only kernels whose name matches")
     parser.add_argument(
         "--half-lanes", type=int, choices=[1, 2], default=2, help="values per half instruction (half2: 2)"
@@ -40,17 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     machine = load_machine_limits(options.machine) if options.machine else None
-    launches = choose_launches(read_launches(options.file), options.kernel)
-    _print(place_launches(launches, machine, by_kernel=options.by == "kernel", half_lanes=options.half_lanes), options)
+    launches = choose_launches(read_launches(options.file, options.decimal), options.kernel)
+    _print(place_launches(launches, machine, by=options.by, half_lanes=options.half_lanes), options)
     return EXIT_OK
 
 
-def read_launches(file: str) -> list[Launch]:
+def read_launches(file: str, decimal: str | None = None) -> list[Launch]:
     """The launches of a CSV file, an .ncu-rep report, or the standard input ("-"). Raises BadInputError."""
     if file == "-":
-        return read_report(sys.stdin.read(), "standard input")
-    path = Path(file)
-    return read_rep_file(path) if path.suffix in ENDINGS else read_report_file(path)
+        return read_report_bytes(sys.stdin.buffer.read(), "standard input", decimal)
+    return read_report_file(Path(file), decimal)
 
 
 def choose_launches(launches: list[Launch], pattern: str | None) -> list[Launch]:
@@ -67,16 +73,21 @@ def choose_launches(launches: list[Launch], pattern: str | None) -> list[Launch]
     return chosen
 
 
+SUMS = {
+    "launch": lambda launches, half_lanes: [from_launch(launch, half_lanes) for launch in launches],
+    "kernel": sum_by_kernel_and_shape,
+    "operation": sum_by_operation,
+}
+
+
 def place_launches(
-    launches: list[Launch], machine: MachineLimits | None = None, *, by_kernel: bool = False, half_lanes: int = 2
+    launches: list[Launch], machine: MachineLimits | None = None, *, by: str = "launch", half_lanes: int = 2
 ) -> list[Placing]:
-    """Every launch, or every kernel, under the roofs of ``machine`` or of the report itself.
+    """Every launch, or every sum by kernel or operation, under the roofs of ``machine`` or of the report itself.
 
     Raises BadInputError when no launch has FLOPs, DRAM traffic or a time, saying what was found.
     """
-    items = (
-        sum_by_kernel(launches, half_lanes) if by_kernel else [from_launch(launch, half_lanes) for launch in launches]
-    )
+    items = SUMS[by](launches, half_lanes)
     _check(items, launches)
     placings = []
     for item in items:
@@ -123,6 +134,11 @@ def to_record(placing: Placing) -> Placed:
         bound=placing.verdict.bound,
         flags=placing.flags,
         notes=placing.notes,
+        launches=item.launches,
+        grid=item.grid,
+        block=item.block,
+        device=item.device,
+        architecture=counts.architecture,
     )
 
 
@@ -149,7 +165,21 @@ def _print(placings: list[Placing], options: argparse.Namespace) -> None:
 
 UNKNOWN = "-"
 _LEFT = ("kernel", "type", "bound")
-_NARROW = ("#", "kernel", "time", "FLOP/B", "rate", "DRAM rate", "bound", "of roof", "")
+_NARROW = (
+    "#",
+    "kernel",
+    "launches",
+    "grid x block",
+    "GPU",
+    "time",
+    "FLOP/B",
+    "rate",
+    "DRAM rate",
+    "bound",
+    "of roof",
+    "",
+)
+_ONLY_WHERE_THEY_DIFFER = ("launches", "grid x block", "GPU")
 _WIDE = 130
 _FILE_WIDTH = 240
 
@@ -176,12 +206,22 @@ def _table(placings: list[Placing], records: list[Placed], width: int) -> Any:
         _cells(placing, record, number) for number, (placing, record) in enumerate(zip(placings, records, strict=True))
     ]
     names = [name for name in rows[0] if any(row[name] not in (UNKNOWN, "") for row in rows)]
+    names = [name for name in names if name not in _ONLY_WHERE_THEY_DIFFER or _differs(name, rows)]
     if width < _WIDE:
         names = [name for name in names if name in _NARROW]
     table = plain_table(names, right=[name for name in names if name not in _LEFT], folding=["kernel"])
     for row in rows:
         table.add_row(*(row[name] for name in names))
     return table
+
+
+def _differs(name: str, rows: list[dict[str, str]]) -> bool:
+    """Several launches in a row, a kernel in several shapes, several GPUs."""
+    if name == "launches":
+        return any(row[name] != "1" for row in rows)
+    if name == "GPU":
+        return len({row[name] for row in rows}) > 1
+    return len({(row["kernel"], row[name]) for row in rows}) > len({row["kernel"] for row in rows})
 
 
 def _cells(placing: Placing, record: Placed, number: int) -> dict[str, str]:
@@ -191,6 +231,11 @@ def _cells(placing: Placing, record: Placed, number: int) -> dict[str, str]:
     return {
         "#": _name(record, number),
         "kernel": record.kernel,
+        "launches": str(record.launches),
+        "grid x block": f"{_shape(record.grid)} x {_shape(record.block)}" if record.grid or record.block else UNKNOWN,
+        "GPU": " ".join(part for part in (record.device, f"(CC {record.architecture})") if part)
+        if record.architecture
+        else record.device or UNKNOWN,
         "time": _value(record.time_s, "s"),
         "type": counts.main_type or UNKNOWN,
         "FLOP": _value(record.flops, ""),
@@ -204,6 +249,14 @@ def _cells(placing: Placing, record: Placed, number: int) -> dict[str, str]:
         "of peak": UNKNOWN if verdict.peak_fraction is None else percent(verdict.peak_fraction),
         "": "!" if record.flags else "",
     }
+
+
+def _shape(sides: tuple[int, ...] | None) -> str:
+    """Without the sides of 1 at its end."""
+    kept = list(sides or ())
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return ",".join(str(side) for side in kept) or UNKNOWN
 
 
 def _name(record: Placed, number: int) -> str:

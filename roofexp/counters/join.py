@@ -17,7 +17,7 @@ from roofexp.placing.roofline import PLACING_FLAGS, place
 from roofexp.records.files import table_bytes
 from roofexp.records.machine import RoofSet
 from roofexp.records.point import Clock, Counted, CountedKernel, Flag, Point, Traffic
-from roofexp.text.numbers import engineering
+from roofexp.text.numbers import engineering, plain
 
 TRAFFIC_TOLERANCE = 0.03
 NOT_COLLECTED = "not in the report"
@@ -133,10 +133,10 @@ def _traffic_notes(point: Point, counts: Counts) -> list[str]:
     if abs(ratio - 1) <= TRAFFIC_TOLERANCE:
         return []
     moved, least = engineering(counts.dram_bytes, "B"), engineering(compulsory, "B")
-    said = f"DRAM moved {moved}, {ratio:.3g} times the compulsory {least}"
+    words = f"DRAM moved {moved}, {ratio:.3g} times the compulsory {least}"
     if ratio < 1:
-        return [f"{said}: writes that still lay in L2 when the kernel ended, or data that is not touched"]
-    return [f"{said}: data fetched more than once, partly used sectors, or spilled registers"]
+        return [f"{words}: writes that still lay in L2 when the kernel ended, or data that is not touched"]
+    return [f"{words}: data fetched more than once, partly used sectors, or spilled registers"]
 
 
 def _whole(value: float | None) -> int | None:
@@ -157,12 +157,44 @@ def join(point: Point, counted: Counted, roofs: RoofSet | None, settings: Placin
     traffic = bare.traffic
     if point.traffic and bytes_moved is not None:
         traffic = Traffic(level=point.traffic.level, bytes=bytes_moved, source="counted")
-    flags = [*bare.flags, *counted.flags]
+    flags = [*bare.flags, *counted.flags, *_other_run(point, counted)]
     joined = msgspec.structs.replace(bare, counted=counted, traffic=traffic, flags=flags)
     if roofs is None:
         return joined
     counted = msgspec.structs.replace(counted, fraction=_profiled_fraction(joined, counted, roofs, settings))
     return placed(msgspec.structs.replace(joined, counted=counted), roofs, settings)
+
+
+TIME_TOLERANCE = 0.15  # of the events' time; on an H200, points above 30 us agreed within 0.15, most within 0.03
+LAUNCH_S = 3e-6  # events include the launch itself, ncu's duration does not
+OTHER_TIME = "profiled time"
+
+
+def _other_run(point: Point, counted: Counted) -> list[Flag]:
+    """The counters and the time are of two runs: set where these took times too different to be of the same work."""
+    timed_s = point.timing.median_s if point.timing else None
+    if not timed_s or not counted.time_s:
+        return []
+    launches = sum(kernel.launches for kernel in counted.kernels) or 1
+    if abs(counted.time_s - timed_s) <= TIME_TOLERANCE * timed_s + LAUNCH_S * launches:
+        return []
+    ratio = counted.time_s / timed_s
+    timed_hz, profiled_hz = point.clock.compute_hz if point.clock else None, counted.sm_hz
+    message = (
+        f"under ncu the kernel took {engineering(counted.time_s, 's')}{_at(profiled_hz)}, timed by itself "
+        f"{engineering(timed_s, 's')}{_at(timed_hz)}: {plain(ratio)} times"
+    )
+    if timed_hz and profiled_hz:
+        of_clocks = timed_hz / profiled_hz
+        explained = min(ratio, of_clocks) > 1 or max(ratio, of_clocks) < 1
+        explained = explained and abs(ratio / of_clocks - 1) <= TIME_TOLERANCE
+        message += f"; the clocks explain {plain(of_clocks)}"
+        message += "" if explained else ", so that the counters may be of other work, caches or data"
+    return [Flag(OTHER_TIME, message)]
+
+
+def _at(hz: float | None) -> str:
+    return f" at {hz / 1e6:.0f} MHz" if hz else " at an unknown clock"
 
 
 def join_failure(point: Point, reason: str, level: str | None, kind: str | None = None) -> Point:
@@ -179,7 +211,9 @@ def join_failure(point: Point, reason: str, level: str | None, kind: str | None 
 def without_counters(point: Point) -> Point:
     """As it was before it was counted, short of its verdict: traffic modelled, flags of counting and placing gone."""
     old = point.counted.flags if point.counted else []
-    flags = [flag for flag in point.flags if flag not in old and flag.name not in (*PLACING_FLAGS, NOT_COUNTED)]
+    flags = [
+        flag for flag in point.flags if flag not in old and flag.name not in (*PLACING_FLAGS, NOT_COUNTED, OTHER_TIME)
+    ]
     traffic = point.traffic
     if traffic and traffic.source == "counted" and point.work:
         traffic = Traffic(level=traffic.level, bytes=point.work.dram_bytes, source="modelled")

@@ -1,21 +1,24 @@
-"""Counters of a launch, or summed over the launches of a kernel, and counted FLOPs compared with the formula's."""
+"""Counters of a launch, or summed over those of a kernel or an operation; counted FLOPs compared with the formula's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 
 from roofexp.counters.counts import Counts, derive
-from roofexp.ncu.launch import Launch
+from roofexp.ncu.launch import Launch, short_name
 from roofexp.records.point import Flag
 
+T = TypeVar("T")
 _WORK = ("flops", "dram_bytes", "l2_bytes", "l1_bytes", "shared_bytes", "time_s", "cycles")
 _MEANS = ("sm_hz", "l2_hz", "dram_hz", "dram_peak_bytes_per_s", "sol_sm_pct", "sol_memory_pct", "sol_dram_pct")
 
 
 class KernelSums(msgspec.Struct, frozen=True, kw_only=True):
-    """``counts`` are sums over ``launches``; ``process`` and ``launch`` are None where there are several."""
+    """``counts`` are sums over ``launches``; ``process`` and ``launch`` are None where there are several, ``grid``,
+    ``block`` and ``device`` (its number) where they differ or are not known."""
 
     kernel: str
     process: int | None
@@ -23,6 +26,9 @@ class KernelSums(msgspec.Struct, frozen=True, kw_only=True):
     launches: int
     counts: Counts
     notes: list[str]
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
+    device: str | None = None
 
 
 def from_launch(launch: Launch, half_lanes: int = 2) -> KernelSums:
@@ -41,15 +47,64 @@ def from_launch(launch: Launch, half_lanes: int = 2) -> KernelSums:
         launches=launch.invocations,
         counts=counts,
         notes=[*counts.notes, *launch.notes],
+        grid=launch.grid,
+        block=launch.block,
+        device=launch.device,
     )
 
 
 def sum_by_kernel(launches: list[Launch], half_lanes: int = 2) -> list[KernelSums]:
     """One item for each kernel name, in the order of their first launches."""
-    groups: dict[str, list[Launch]] = {}
+    return [_sum(group, half_lanes) for group in _grouped(launches, lambda launch: launch.kernel)]
+
+
+def sum_by_kernel_and_shape(launches: list[Launch], half_lanes: int = 2) -> list[KernelSums]:
+    """One item for each kernel name, grid and block on each GPU: other shapes and other GPUs are other measurements."""
+    groups = _grouped(launches, lambda launch: (launch.kernel, launch.grid, launch.block, *_gpu(launch)))
+    return [_sum(group, half_lanes) for group in groups]
+
+
+def sum_by_operation(launches: list[Launch], half_lanes: int = 2) -> list[KernelSums]:
+    """One item for each NVTX range of a process and GPU; launches outside of all ranges that follow one another in a
+    process and on a GPU are one operation: the report knows no better."""
+    runs: dict[tuple[object, ...], int] = {}  # of each process and GPU: how often it has left or entered a range
+    last: dict[tuple[object, ...], list[str]] = {}
+    keys = []
     for launch in launches:
-        groups.setdefault(launch.kernel, []).append(launch)
-    return [_sum(group, half_lanes) for group in groups.values()]
+        where = (launch.table, launch.process, *_gpu(launch))
+        if last.get(where) != launch.nvtx:
+            runs[where] = runs.get(where, 0) + 1
+        last[where] = launch.nvtx
+        keys.append((where, tuple(launch.nvtx) or runs[where]))
+    numbers = iter(keys)
+    return [_operation(group, half_lanes) for group in _grouped(launches, lambda launch: next(numbers))]
+
+
+def _gpu(launch: Launch) -> tuple[str | None, ...]:
+    return launch.device, launch.architecture, launch.texts.get("device__attribute_display_name")
+
+
+def _grouped(launches: list[Launch], key: Callable[[Launch], Hashable]) -> list[list[Launch]]:
+    groups: dict[Hashable, list[Launch]] = {}
+    for launch in launches:
+        groups.setdefault(key(launch), []).append(launch)
+    return list(groups.values())
+
+
+_SHOWN = 4  # kernels that are named
+
+
+def _operation(launches: list[Launch], half_lanes: int) -> KernelSums:
+    kernels = list(dict.fromkeys(short_name(launch.function) for launch in launches))
+    more = f" and {len(kernels) - _SHOWN} more" if len(kernels) > _SHOWN else ""
+    names = " + ".join(kernels[:_SHOWN]) + more
+    total = _sum(launches, half_lanes)
+    notes = [f"an operation of {names}", *total.notes]
+    if not launches[0].nvtx and len(launches) > 1:
+        notes.append("no NVTX range: launches of a process that follow one another are taken as one operation")
+    return msgspec.structs.replace(
+        total, kernel="/".join(launches[0].nvtx) or names, counts=sum_launches(launches, half_lanes), notes=notes
+    )
 
 
 def sum_launches(launches: list[Launch], half_lanes: int = 2) -> Counts:
@@ -64,15 +119,23 @@ def _sum(launches: list[Launch], half_lanes: int) -> KernelSums:
     number = sum(item.launches for item in items)
     if len(items) == 1 and number == 1:
         return items[0]
-    processes = {launch.process for launch in launches}
     return KernelSums(
         kernel=items[0].kernel,
-        process=items[0].process if len(processes) == 1 else None,
+        process=_common(item.process for item in items),
         launch=None,
         launches=number,
         counts=_sum_counts(items),
         notes=[_about(launches, number), *dict.fromkeys(note for item in items for note in item.notes)],
+        grid=_common(item.grid for item in items),
+        block=_common(item.block for item in items),
+        device=_common(item.device for item in items),
     )
+
+
+def _common(values: Iterable[T]) -> T | None:
+    """The value that all share; None where they differ."""
+    first, *others = dict.fromkeys(values)
+    return None if others else first
 
 
 def _about(launches: list[Launch], number: int) -> str:

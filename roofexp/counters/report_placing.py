@@ -21,7 +21,7 @@ from roofexp.placing.limits import (
 )
 from roofexp.placing.roofline import attainable, ridge
 from roofexp.records.point import Flag
-from roofexp.text.numbers import percent, plain
+from roofexp.text.numbers import engineering, percent
 
 
 class ReportRoofs(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,12 +60,10 @@ def choose_roofs(counts: Counts, machine: MachineLimits | None) -> ReportRoofs:
 
 
 @functools.cache
-def known_ridges(kind: str | None, architecture: str | None) -> list[float]:
-    """FLOP/B at the ridge of each known card of an architecture (of all cards where it is unknown)."""
+def known_cards(architecture: str | None) -> list[MachineLimits]:
+    """The published cards of an architecture; all of them where it is unknown."""
     cards = [load_machine_limits(name) for name in machine_names()]
-    same = [card for card in cards if architecture is None or card.architecture == architecture]
-    peaks = [(card.peak_flops_per_s(kind), card.dram_bytes_per_s) for card in same] if kind else []
-    return [peak / bandwidth for peak, bandwidth in peaks if peak]
+    return [card for card in cards if architecture in (None, card.architecture)]
 
 
 def _own_peak(counts: Counts, kind: str) -> float | None:
@@ -109,7 +107,9 @@ def _mismatch(counts: Counts, machine: MachineLimits) -> list[Flag]:
 NCU_BUSY_PCT = 60.0  # ncu calls a kernel latency-bound when both throughputs are below this
 POINTS = 3.0  # percentage points by which two shares must differ to be worth a word
 _FACTOR_TOLERANCE = 0.05
-_ROOM = 2.0  # clocks move a card's ridge by less than this factor
+_SLOWEST = 2.0  # cards run at no less than this part of their boost clock
+_HELD = 0.01  # DRAM traffic below this share of L2's: L2 serves the kernel, DRAM does not limit it
+_RESIDENT = 0.001  # no tile is read a thousand times: the data lay in the cache before
 
 
 class Peaks(msgspec.Struct, frozen=True):
@@ -150,7 +150,12 @@ class _Placed(msgspec.Struct, frozen=True, kw_only=True):
 def judge(counts: Counts, roofs: ReportRoofs) -> ReportPlacement:
     """The bound of a launch: memory-bound, compute-bound, latency-bound, or None where it cannot be told."""
     intensity = counts.flops / counts.dram_bytes if counts.flops is not None and counts.dram_bytes else None
+    held = _held_by_cache(counts)
     placed = _place(counts, roofs, intensity)
+    if held and placed.bound == "compute-bound":
+        placed = _beside_cache(counts, placed)
+    is_resident = held and (counts.dram_bytes or 0) < _RESIDENT * (counts.l2_bytes or 0)
+    resident = [Flag("held by a cache", held)] if held and is_resident else []
     compute, bandwidth = roofs.compute_flops_per_s, roofs.bandwidth_bytes_per_s
     peak_fraction = _peak_fraction(counts, roofs)
     peaks = explain_peaks(counts.sol_sm_pct, roofs.precision, peak_fraction) if roofs.clock_known else None
@@ -163,9 +168,27 @@ def judge(counts: Counts, roofs: ReportRoofs) -> ReportPlacement:
         peak_fraction=peak_fraction,
         share=placed.share,
         peaks=peaks,
-        flags=[*roofs.flags, *_above(placed, peak_fraction, roofs)],
-        notes=placed.notes,
+        flags=[*roofs.flags, *resident, *_above(placed, peak_fraction, roofs)],
+        notes=[*placed.notes, *([held] if held and not resident else [])],
     )
+
+
+def _held_by_cache(counts: Counts) -> str | None:
+    """Set where next to nothing of the traffic reached DRAM."""
+    moved, at_l2 = counts.dram_bytes, counts.l2_bytes
+    if moved is None or not at_l2 or moved >= _HELD * at_l2:
+        return None
+    share = f"DRAM moved {engineering(moved, 'B')}, L2 {engineering(at_l2, 'B')}"
+    return f"{share}: the intensity at DRAM does not tell what limits the kernel"
+
+
+def _beside_cache(counts: Counts, placed: _Placed) -> _Placed:
+    """A kernel whose data lie in a cache is right of the ridge whatever limits it: it is compute-bound where it
+    reaches the roof, else what ncu's throughputs say."""
+    if placed.fraction is None or placed.fraction >= placing_settings().on_roof:
+        return placed
+    by_ncu = _by_throughput(counts, "the data lie in a cache")
+    return msgspec.structs.replace(placed, bound=by_ncu.bound, notes=[*placed.notes, *by_ncu.notes])
 
 
 def explain_peaks(sol_pct: float | None, precision: str | None, peak_fraction: float | None) -> Peaks | None:
@@ -208,9 +231,8 @@ def _place_copy(counts: Counts, roofs: ReportRoofs) -> _Placed:
         return _by_throughput(counts, "neither FLOPs nor DRAM traffic were counted")
     notes = ["no FLOPs: intensity 0, drawn beside the roofline"]
     if not roofs.bandwidth_bytes_per_s:
-        return _Placed(
-            bound="memory-bound", notes=[*notes, "share of the bandwidth unknown: name the card with --machine"]
-        )
+        placed = _by_known_cards(counts, roofs, 0.0)
+        return msgspec.structs.replace(placed, notes=[*notes, *placed.notes])
     fraction = counts.dram_bytes / counts.time_s / roofs.bandwidth_bytes_per_s
     share = f"{percent(fraction)} of the DRAM bandwidth of {roofs.source}"
     return _far_below(counts, _Placed(bound="memory-bound", fraction=fraction, roof="dram", share=share, notes=notes))
@@ -248,19 +270,44 @@ def _far_below(counts: Counts, placed: _Placed) -> _Placed:
 
 
 def _by_known_cards(counts: Counts, roofs: ReportRoofs, intensity: float | None) -> _Placed:
-    """The side of the ridge, where it is the same for every known card of this architecture with room to spare."""
-    ridges = known_ridges(roofs.precision, counts.architecture)
+    """The bound where it is the same on every known card of this architecture that could have reached the rate."""
+    assert counts.time_s
+    limits = placing_settings()
+    placings = [p for card, hz in _cards_and_clocks(counts) if (p := _under_card(counts, roofs, card, hz, intensity))]
+    # a card that it would pass is another one; one faster than all that are known is not far below its roofs
+    possible = [p for p in placings if p.fraction is not None and p.fraction <= limits.above_roof] or placings
     ask = "name the card with --machine"
-    if intensity is None or not ridges:
-        return _by_throughput(counts, f"no roof is known for {roofs.precision}: {ask}")
-    low, high = min(ridges), max(ridges)
-    cards = f"of every known card{f' of compute capability {counts.architecture}' if counts.architecture else ''}"
-    span = f"({plain(low)} to {plain(high)} FLOP/B)" if high > low else f"({plain(low)} FLOP/B)"
-    if intensity < low / _ROOM:
-        return _Placed(bound="memory-bound", notes=[f"intensity below the ridge {cards} {span}; share unknown: {ask}"])
-    if intensity > high * _ROOM:
-        return _Placed(bound="compute-bound", notes=[f"intensity above the ridge {cards} {span}; share unknown: {ask}"])
-    return _by_throughput(counts, f"the intensity is near the {roofs.precision} ridge {cards} {span}: {ask}")
+    of = f" of compute capability {counts.architecture}" if counts.architecture else ""
+    if not possible:
+        return _by_throughput(counts, f"no known card{of} has a roof for {roofs.precision or 'DRAM'}: {ask}")
+    first, shares = possible[0], sorted(placed.fraction or 0.0 for placed in possible)
+    if any(placed.bound != first.bound for placed in possible):
+        return _by_throughput(counts, f"the known cards{of} differ in what bounds this kernel: {ask}")
+    low, high = percent(shares[0]), percent(shares[-1])
+    span = low if low == high else f"{low} to {high}"
+    note = f"{first.bound} on every known card{of}, at {span} of its roof; share unknown: {ask}"
+    return _Placed(bound=first.bound, notes=[*first.notes, note])
+
+
+def _cards_and_clocks(counts: Counts) -> list[tuple[MachineLimits, float | None]]:
+    """Where the clock is unknown, the boost clock and the slowest that a card may have run at."""
+    cards = known_cards(counts.architecture)
+    if counts.sm_hz:
+        return [(card, counts.sm_hz) for card in cards]
+    return [pair for card in cards for pair in ((card, None), (card, card.boost_hz / _SLOWEST))]
+
+
+def _under_card(
+    counts: Counts, roofs: ReportRoofs, card: MachineLimits, hz: float | None, intensity: float | None
+) -> _Placed | None:
+    """Under what the report says of its own roofs and a card says of the rest; None where that is not all."""
+    assert counts.time_s
+    bandwidth = roofs.bandwidth_bytes_per_s or card.dram_bytes_per_s
+    if not counts.flops:
+        share = (counts.dram_bytes or 0) / counts.time_s / bandwidth
+        return _far_below(counts, _Placed(bound="memory-bound", fraction=share))
+    peak = roofs.compute_flops_per_s or (card.peak_flops_per_s(roofs.precision, hz) if roofs.precision else None)
+    return _under_both(counts, roofs, intensity, peak, bandwidth) if peak else None
 
 
 def _by_throughput(counts: Counts, why: str) -> _Placed:
@@ -299,7 +346,10 @@ def placing_settings() -> PlacingSettings:
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch, or one kernel with ``--by kernel``, as JSON has it. SI units; None (null) is not known."""
+    """One launch, or what ``--by`` sums, as JSON has it. SI units; None (null) is not known.
+
+    With ``launches`` above 1 and no sum, the numbers are those of the average launch of a per-kernel summary.
+    """
 
     kernel: str
     process: int | None
@@ -316,10 +366,15 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     bound: str | None
     flags: list[str]
     notes: list[str]
+    launches: int
+    grid: tuple[int, ...] | None
+    block: tuple[int, ...] | None
+    device: str | None
+    architecture: str | None
 
 
 class Placing(msgspec.Struct, frozen=True, kw_only=True):
-    """An item with the roofs that it was compared with and where it lies under them."""
+    """Counters with the roofs that they were compared with and where they lie under them."""
 
     item: KernelSums
     roofs: ReportRoofs

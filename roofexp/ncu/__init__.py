@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +20,13 @@ from roofexp.errors import BadInputError
 
 NOT_FOUND = 127  # what a shell returns for a command that does not exist
 _TOOL_PREFIX = re.compile(r"^==\w+==\s*")
+_KERNEL = re.compile(r'Failed to (?:profile|replay) (?:kernel )?"([^"\n]+)"')
+_CODE = re.compile(r"error code \((-?\d+)\)")
+_FOLLOWS = re.compile(
+    r"The application returned|An error occurred while trying to profile|An error was reported by the driver:?$|"
+    r"Failed to (?:profile|replay) |Failed to prepare kernel|Profiling failed\.?$"
+)
+_CAUSES, _LONGEST = 3, 240  # lines and characters of ncu's own that are shown
 _METRIC = re.compile(r"Failed to find metric\s+(?:regex:)?\^?\"?([\w.]+?)(?:\\?\.\(|\$|\"|\s|$)")
 
 
@@ -45,38 +53,60 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
 def explain_ncu_failure(text: str, returncode: int) -> Explanation | None:
     """What ``text`` (everything that ncu printed) and the exit code say; None where nothing went wrong.
 
-    A kind "unknown" carries ncu's last error line, or its exit code when it printed none.
+    The cause is that of the first message which matches, with what ncu itself named: the kernel, its own error lines
+    and the code with which the program ended. A kind "unknown" carries the lines as they are.
     """
+    lines = text.splitlines()
     for message in _messages():
-        line = next((line for line in text.splitlines() if _says(line, message)), None)
+        line = next((line for line in lines if _matches(line, message)), None)
         if line is not None:
-            return _explanation(message, _TOOL_PREFIX.sub("", line).strip())
+            return _explanation(message, line, lines, returncode)
     if returncode == NOT_FOUND or "command not found" in text:
-        return Explanation(kind="missing", cause="ncu was not found", cure=MISSING_CURE)
-    errors = [line for line in text.splitlines() if line.startswith("==ERROR==")]
+        return explain_missing()
+    errors = _causes(lines)
     if returncode == 0 and not errors:
         return None
-    said = _TOOL_PREFIX.sub("", errors[-1]).strip() if errors else f"exit code {returncode} without a message"
-    return Explanation(kind="unknown", cause=f"ncu failed: {said}", cure="timing works without counters")
+    code = f" (exit code {returncode})" if returncode else ""
+    cause = f"ncu failed: {errors}{code}" if errors else f"ncu failed: exit code {returncode} without a message"
+    return Explanation(kind="unknown", cause=cause, cure="timing works without counters")
 
 
 MISSING_CURE = "install Nsight Compute (it comes with the CUDA toolkit) or name its path; timing works without"
 
 
-def _says(line: str, message: _Message) -> bool:
+def _matches(line: str, message: _Message) -> bool:
     own = message.anywhere or _TOOL_PREFIX.match(line)
     return bool(own) and any(word.lower() in line.lower() for word in message.words)
 
 
-def _explanation(message: _Message, line: str) -> Explanation:
-    found = _METRIC.search(line) if message.kind == "unknown metric" else None
-    name = found.group(1).rstrip("\\.") if found else None
-    return Explanation(
-        kind=message.kind,
-        cause=message.cause.format(name=name or "named in the message", line=line),
-        cure=message.cure,
-        unknown_metric=name,
+def _explanation(message: _Message, line: str, lines: list[str], returncode: int) -> Explanation:
+    """``message`` with its places filled: {name} of a metric, {line} that matched, {kernel}, {errors}, {code}."""
+    bare = _bare(line)
+    metric = _METRIC.search(bare) if message.kind == "unknown metric" else None
+    name = metric.group(1).rstrip("\\.") if metric else None
+    text = "\n".join(lines)
+    kernel, code = _KERNEL.search(text), _CODE.search(text)
+    number, errors = code[1] if code else str(returncode or ""), _causes(lines)
+    cause = message.cause.format(
+        name=name or "named in the message",
+        line=bare,
+        kernel=f"the kernel {kernel[1]}" if kernel else "the kernel",
+        errors=errors or "no reason given",
+        code=f" (exit code {number})" if number and number not in errors else "",
     )
+    return Explanation(kind=message.kind, cause=cause, cure=message.cure, unknown_metric=name)
+
+
+def _causes(lines: list[str]) -> str:
+    """ncu's own error lines short of those that only follow from another; all of them where nothing else is left."""
+    errors = list(dict.fromkeys(_bare(line) for line in lines if line.startswith("==ERROR==")))
+    causes = [error for error in errors if not _FOLLOWS.match(error)] or errors
+    shown = "; ".join(cause.rstrip(".:") for cause in causes[:_CAUSES])
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def _bare(line: str) -> str:
+    return _TOOL_PREFIX.sub("", line).strip()
 
 
 @functools.cache
@@ -123,10 +153,15 @@ def find_ncu(named: str | None) -> Path | None:
         if on_path:
             return Path(on_path)
         return max(_installed(), key=_by_version, default=None)
-    found = shutil.which(os.path.expanduser(named))
-    if found is None:
-        raise BadInputError(f"counters.ncu={named}: no such program; found here: {_found()}")
-    return Path(found).absolute()
+    program = shutil.which(os.path.expanduser(named))
+    if program is None:
+        raise BadInputError(f"counters.ncu={named}: no such program; found here: {_every_ncu()}")
+    return Path(program).absolute()
+
+
+def ncu_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """``environment`` for an ncu that we start: it writes its numbers as the user's locale does."""
+    return {**environment, "LC_ALL": "C"}
 
 
 def explain_missing() -> Explanation:
@@ -142,8 +177,8 @@ def read_version(ncu: Path, timeout_s: float = 30.0) -> str | None:
         done = subprocess.run([str(ncu), "--version"], capture_output=True, text=True, timeout=timeout_s, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = _VERSION.search(done.stdout)
-    return said[1] if said else None
+    version = _VERSION.search(done.stdout)
+    return version[1] if version else None
 
 
 def ask_metrics(ncu: Path, architecture: str | None, cache: Path) -> Offer:
@@ -168,7 +203,9 @@ def _ask(ncu: Path) -> Offer:
     version = read_version(ncu)
     command = [str(ncu), "--config-file", "off", "--query-metrics"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, check=False, env=ncu_environment()
+        )
     except OSError as error:
         cause = f"ncu could not be started ({error.strerror})"
         return Offer(version=version, metrics=[], trouble=Explanation(kind="missing", cause=cause, cure=MISSING_CURE))
@@ -193,7 +230,7 @@ def _installed() -> list[Path]:
     return [path for path in found if os.access(path, os.X_OK)]
 
 
-def _found() -> str:
+def _every_ncu() -> str:
     """Every ncu here, with its version."""
     on_path = [Path(found) for command in COMMANDS if (found := shutil.which(command))]
     paths = list({path.resolve(): path for path in [*on_path, *_installed()]}.values())

@@ -16,6 +16,7 @@ from roofexp.kernel import Kernel
 from roofexp.records.machine import Machine
 from roofexp.text.console import first_line, one_line
 
+CHILD = "roofexp.ncu.child"  # this module, which ncu starts by its name
 State = Literal["ready", "start", "done", "refused", "failed", "timeout"]
 
 
@@ -251,7 +252,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
             words += ["--print-nvtx-rename", "kernel"]
         if self.report is not None:
             words += ["--export", str(self.report), "--force-overwrite"]
-        return [*words, sys.executable, "-m", "roofexp.ncu.child", str(plan), str(progress)]
+        return [*words, sys.executable, "-P", "-m", CHILD, str(plan), str(progress)]
 
     def without_option(self, complaint: str) -> Command | None:
         """The command without what ncu complains of; None where it is needed."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import msgspec
 
 from roofexp.config.paths import PACKAGE
 from roofexp.config.yaml_file import read_mapping
-from roofexp.errors import BadInputError
 from roofexp.ncu.catalogue import is_counter, is_known
 from roofexp.ncu.table import Row
 
@@ -91,25 +90,6 @@ def _outside_brackets(text: str) -> str:
     return "".join(kept).strip()
 
 
-def match_names(left: Iterable[str], right: Iterable[str]) -> dict[str, str]:
-    """Pairs each name of ``left`` with the name of ``right`` that means the same kernel; never by position.
-
-    The spelling itself decides, then the short name. Raises BadInputError, with both spellings, for a name that has
-    no partner or more than one.
-    """
-    candidates = list(dict.fromkeys(right))
-    pairs = {}
-    for name in dict.fromkeys(left):
-        exact = [other for other in candidates if other == name]
-        found = exact or [other for other in candidates if short_name(other) == short_name(name)]
-        if len(found) != 1:
-            reason = "no kernel of that name" if not found else "several kernels of that name"
-            others = ", ".join(repr(other) for other in found or candidates) or "none"
-            raise BadInputError(f"kernel {name!r}: {reason} in the other report: {others}")
-        pairs[name] = found[0]
-    return pairs
-
-
 _SHOWN = 4  # names listed in a note
 
 
@@ -125,8 +105,8 @@ def build_launch(row: Row, index: int, metrics: dict[str, Metric], notes: list[s
         process=_integer(row.get("Process ID")),
         launch=_integer(row.get("ID")),
         kernel=row["Kernel Name"].strip(),
-        block=_dimensions(row.get("Block Size")),
-        grid=_dimensions(row.get("Grid Size")),
+        block=_dimensions(row.get("Block Size")) or shape_of(metrics, "block"),
+        grid=_dimensions(row.get("Grid Size")) or shape_of(metrics, "grid"),
         context=row.get("Context") or None,
         stream=row.get("Stream") or None,
         device=row.get("Device") or None,
@@ -149,6 +129,13 @@ def _integer(text: str | None) -> int | None:
 def _dimensions(text: str | None) -> tuple[int, ...] | None:
     found = re.findall(r"\d+", text or "")
     return tuple(int(number) for number in found) or None
+
+
+def shape_of(metrics: Mapping[str, Metric], what: str) -> tuple[int, ...] | None:
+    """Block or grid of a launch from its metrics; None where they do not hold it."""
+    sides = [metrics.get(f"launch__{what}_dim_{axis}") for axis in "xyz"]
+    numbers = [int(side.value) for side in sides if side and side.value is not None]
+    return tuple(numbers) if len(numbers) == 3 else None
 
 
 def _architecture(row: Row, metrics: dict[str, Metric]) -> str | None:

@@ -1,16 +1,17 @@
 """Numbers and units as ncu prints them: grouped or not, with a decimal point or comma, scaled or in base units.
 
 The rule, decided once per file. A number that can be read in one way only is evidence: ``1,309,471.30`` and ``0.5``
-for the decimal point, ``1.234,5`` and ``0,5`` for the decimal comma. The convention with more evidence is used for the
-whole file. ``1,234`` or ``1.234`` alone can be read both ways: without any evidence in the file ncu's own default
-holds (comma groups thousands, point is decimal) and a note says so.
+for the decimal point, ``1.234,5`` and ``0,5`` for the decimal comma; so is a summary whose average would lie outside
+its minimum and maximum. The mark with more evidence is used for the whole file. Without any, ``1,234`` is read as ncu
+writes it in English (a comma groups thousands, a decimal has two digits) with a note; ``1.234`` is asked about, because
+it is a decimal in English and a grouped number elsewhere.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -21,7 +22,7 @@ MISSING = frozenset(
 
 _GROUPS = "'\u2019 \u00a0\u202f_"  # apostrophes, the spaces of French and Swiss locales, underscore
 _INSTANCES = re.compile(r"^(\S+) \(.*\)$")  # "12 (3; 4; 5)": the value of the launch, then of each instance
-_AMBIGUOUS = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}$")
+_AMBIGUOUS = re.compile(r"^[+-]?[1-9]\d{0,2}(?P<mark>[.,])\d{3}$")
 
 
 class Convention(msgspec.Struct, frozen=True):
@@ -31,29 +32,51 @@ class Convention(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
-def choose_convention(tokens: Iterable[str]) -> Convention:
-    """The way in which the numbers of one file are written."""
+class AmbiguousNumberError(ValueError):
+    """A number that can be read in two ways; the message is the number as it is written."""
+
+
+def choose_convention(tokens: Iterable[str], ranges: Iterable[Sequence[str]] = ()) -> Convention:
+    """The way in which the numbers of one file are written; ``ranges`` are minimum, average and maximum of summaries.
+
+    Raises AmbiguousNumberError.
+    """
     votes = {".": 0, ",": 0}
     examples: dict[str, str] = {}
-    ambiguous: str | None = None
+    ambiguous: dict[str, str] = {}
     for token in tokens:
         decimal = _evidence(token)
         if decimal is not None:
             votes[decimal] += 1
             examples.setdefault(decimal, token.strip())
-        elif ambiguous is None and _AMBIGUOUS.match(token.strip()):
-            ambiguous = token.strip()
+        elif match := _AMBIGUOUS.match(token.strip()):
+            ambiguous.setdefault(match["mark"], token.strip())
+    for cells in ranges if ambiguous else ():
+        ordered = [mark for mark in ".," if _in_order(cells, mark)]
+        if len(ordered) == 1:
+            votes[ordered[0]] += 1
+            examples.setdefault(ordered[0], " to ".join(cells))
     if votes["."] and votes[","]:
         winner = "," if votes[","] > votes["."] else "."
         loser = "." if winner == "," else ","
         return Convention(winner, f"numbers are written in two ways; {examples[loser]!r} and its like are left out")
     if votes[","]:
         return Convention(",")
-    if ambiguous is None or votes["."]:
+    if not ambiguous or votes["."]:
         return Convention(".")
-    return Convention(
-        ".", f"{ambiguous!r} can be read in two ways; taken as {parse_number(ambiguous, Convention('.'))}"
-    )
+    if "." in ambiguous:
+        raise AmbiguousNumberError(ambiguous["."])
+    number = ambiguous[","]
+    grouped = parse_number(number, Convention("."))
+    return Convention(".", f"the comma in {number!r} is taken to group thousands ({grouped}), not for a decimal mark")
+
+
+def _in_order(cells: Sequence[str], mark: str) -> bool:
+    try:
+        low, middle, high = (parse_number(cell, Convention(mark)) for cell in cells)
+    except ValueError:
+        return False
+    return low is not None and middle is not None and high is not None and low <= middle <= high
 
 
 def parse_number(text: str, convention: Convention) -> float | None:

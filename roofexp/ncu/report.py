@@ -17,44 +17,90 @@ from typing import Any
 import msgspec
 
 from roofexp.errors import BadInputError
-from roofexp.ncu import explain_ncu_failure, find_ncu
+from roofexp.ncu import explain_ncu_failure, find_ncu, ncu_environment
 from roofexp.ncu.catalogue import is_counter, is_known
-from roofexp.ncu.launch import Launch, Metric, build_launch, metric_name
-from roofexp.ncu.numbers import Convention, UnknownUnitError, choose_convention, convert, parse_number, to_base
+from roofexp.ncu.foreign import EXPORT, REP_START, name_bytes
+from roofexp.ncu.launch import Launch, Metric, build_launch, metric_name, shape_of
+from roofexp.ncu.numbers import (
+    AmbiguousNumberError,
+    Convention,
+    UnknownUnitError,
+    choose_convention,
+    convert,
+    parse_number,
+    to_base,
+)
 from roofexp.ncu.table import Contents, ReportTable, Row, read_contents, what_is_it
 
 _SNIFFED = 4096  # bytes looked at to tell text from binary
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _VALUE_COLUMNS = {"long": "Metric Value", "summary": "Average"}
 
 
-def read_report_file(path: Path) -> list[Launch]:
-    """The launches of an ncu CSV file, in UTF-8 or, as PowerShell writes it, UTF-16. Raises BadInputError."""
+def read_report_file(path: Path, decimal: str | None = None) -> list[Launch]:
+    """The launches of an ncu CSV file or an .ncu-rep report, told apart by their first bytes. Raises BadInputError."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            start = file.read(_SNIFFED)
+        if _is_rep(start, path):
+            return read_rep_file(path)
+        return read_report_bytes(path.read_bytes(), str(path), decimal)
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read ({error.strerror})") from error
-    if b"\0" in data[:_SNIFFED] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise BadInputError(f"{path}: a binary file, not CSV; a report of ncu needs the ending .ncu-rep to be imported")
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    return read_report(data.decode(encoding, errors="replace"), str(path))
 
 
-def read_report(text: str, where: str) -> list[Launch]:
+def _is_rep(start: bytes, path: Path) -> bool:
+    """Raises BadInputError for a file of another kind."""
+    foreign = name_bytes(start, path.name)
+    packed = path.suffix == ".ncu-repz" and b"\0" in start
+    if foreign and not packed:
+        raise BadInputError(f"{path}: this is {foreign}")
+    return packed or start.startswith(REP_START) or (path.suffix in ENDINGS and b"Kernel Name" not in start)
+
+
+def read_report_bytes(data: bytes, where: str, decimal: str | None = None) -> list[Launch]:
+    """The launches of a CSV text in UTF-8 or, as PowerShell writes it, UTF-16. Raises BadInputError."""
+    foreign = name_bytes(data[:_SNIFFED], where)
+    if foreign:
+        raise BadInputError(f"{where}: this is {foreign}")
+    if b"\0" in data[:_SNIFFED] and not data.startswith(_UTF16):
+        kind = "a report that only ncu reads, name its file" if data.startswith(REP_START) else "a binary file, not CSV"
+        raise BadInputError(f"{where}: {kind}; or export the report (.ncu-rep) by: {EXPORT}")
+    encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
+    return read_report(data.decode(encoding, errors="replace"), where, decimal)
+
+
+def read_report(text: str, where: str, decimal: str | None = None) -> list[Launch]:
     """The launches in ``text``, in the order in which they were printed; ``where`` names the file in errors.
 
-    Raises BadInputError for a text without a launch (saying what was found), and for a known metric with a unit
+    ``decimal`` is the mark before decimals, "." or ","; None: as the numbers themselves say. Raises BadInputError for a
+    text without a launch (saying what was found), for numbers that say two things, and for a known metric with a unit
     that cannot be brought to SI.
     """
     contents = read_contents(text)
     if not any(table.rows for table in contents.tables):
         raise BadInputError(f"{where}: no launch to read: {what_is_it(contents)}")
-    convention = choose_convention(_numbers(contents))
+    try:
+        convention = Convention(decimal) if decimal else choose_convention(_numbers(contents), _ranges_of(contents))
+    except AmbiguousNumberError as error:
+        grouped = str(error).replace(".", "")
+        raise BadInputError(
+            f"{where}: {error} may be {error} (--decimal .) or {grouped} (--decimal ,), and no other number of the "
+            "file decides; say which by --decimal"
+        ) from error
     launches = []
     for index, table in enumerate(contents.tables):
         launches += _read_wide(table, index, convention, where) if table.layout == "wide" else []
         launches += _read_long(table, index, convention, where) if table.layout != "wide" else []
     return [_with_notes(launch, contents, convention) for launch in launches]
+
+
+def _ranges_of(contents: Contents) -> Iterator[list[str]]:
+    """Minimum, average and maximum of each row of the summaries."""
+    for table in contents.tables:
+        if table.layout == "summary":
+            yield from ([row.get(name, "") for name in ("Minimum", "Average", "Maximum")] for row in table.rows)
 
 
 def _numbers(contents: Contents) -> Iterator[str]:
@@ -85,15 +131,29 @@ def _read_long(table: ReportTable, index: int, convention: Convention, where: st
     """Rows belong together by host, process and launch number; in a summary, by process, kernel and configuration."""
     keys = ["Host Name", "Process ID", "ID"]
     if table.layout == "summary":
-        keys = ["Host Name", "Process ID", "Kernel Name", "Block Size", "Grid Size"]
+        keys = ["Host Name", "Process ID", "Kernel Name", "Block Size", "Grid Size", "Device", "CC"]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in table.rows:
         groups.setdefault(tuple(row.get(key, "") for key in keys), []).append(row)
     column = _VALUE_COLUMNS[table.layout]
     notes = ["average over the launches of a per-kernel summary"] if table.layout == "summary" else []
     return [
-        build_launch(rows[0], index, _long_metrics(rows, column, convention, where), notes) for rows in groups.values()
+        build_launch(rows[0], index, _long_metrics(rows, column, convention, where), [*notes, *_rules(rows)])
+        for rows in groups.values()
     ]
+
+
+def _rules(rows: list[Row]) -> list[str]:
+    """What ncu's own rules say of a launch, by name and kind, with the speedup that they expect."""
+    notes = []
+    for row in rows:
+        text = " ".join(row.get("Rule Description", "").split())
+        if text:
+            name, kind = row.get("Rule Name", "").strip(), row.get("Rule Type", "").strip()
+            gain, extent = row.get("Estimated Speedup", "").strip(), row.get("Estimated Speedup Type", "").strip()
+            expected = f" (estimated speedup {gain} %{f', {extent}' if extent else ''})" if gain else ""
+            notes.append(f"ncu's rule {name or 'without a name'}{f' ({kind})' if kind else ''}: {text}{expected}")
+    return list(dict.fromkeys(notes))
 
 
 def _long_metrics(rows: list[Row], column: str, convention: Convention, where: str) -> dict[str, Metric]:
@@ -184,8 +244,6 @@ def read_rep_file(path: Path, ncu: Path | None = None) -> list[Launch]:
 
     Raises BadInputError where neither ncu nor its package is there, or it fails.
     """
-    if not path.is_file():
-        raise BadInputError(f"{path}: no such file")
     program = ncu or find_ncu(None)
     if program:
         return _through_ncu(str(program), path)
@@ -194,20 +252,22 @@ def read_rep_file(path: Path, ncu: Path | None = None) -> list[Launch]:
     raise BadInputError(
         f"{path}: a report of this kind is read by ncu, which was not found; install Nsight Compute or "
         "`pip install ncu-report`, or export the report where it was made: "
-        f"ncu --import {path.name} --csv --page raw --print-units base > report.csv"
+        f"{EXPORT.replace('REPORT.ncu-rep', path.name)} > report.csv"
     )
 
 
 def _through_ncu(ncu: str, path: Path) -> list[Launch]:
     command = [ncu, "--import", str(path), "--csv", "--page", "raw", "--print-units", "base"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=IMPORT_TIMEOUT_S, check=False, env=ncu_environment()
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInputError(f"{path}: {ncu} could not import it ({error})") from error
     if done.returncode != 0:
         explanation = explain_ncu_failure(done.stdout + done.stderr, done.returncode)
         raise BadInputError(f"{path}: {explanation}")
-    return read_report(done.stdout, str(path))
+    return read_report(done.stdout, str(path), decimal=".")
 
 
 def _through_package(path: Path) -> list[Launch]:
@@ -234,10 +294,18 @@ def _launch(action: Any, number: int, table: int) -> Launch:
         process=None,
         launch=number,
         kernel=action.name(),
+        block=shape_of(metrics, "block"),
+        grid=shape_of(metrics, "grid"),
+        device=_device_number(metrics),
         nvtx=_ranges(action),
         architecture=".".join(version) if len(version) == 2 else None,
         metrics=metrics,
     )
+
+
+def _device_number(metrics: dict[str, Metric]) -> str | None:
+    number = metrics.get("launch__device_id")
+    return None if number is None or number.value is None else f"{number.value:.0f}"
 
 
 def _ranges(action: Any) -> list[str]:

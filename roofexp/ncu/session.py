@@ -164,15 +164,15 @@ def _end(process: subprocess.Popen[bytes], steps: list[Step]) -> None:
             process.wait(5)
             break
     for step in steps:
-        if step.pid and _is_child(step.pid):
+        if step.pid and is_child(step.pid):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(step.pid, signal.SIGKILL)
 
 
-def _is_child(pid: int) -> bool:
+def is_child(pid: int) -> bool:
     """Numbers are used again: only what still runs our module is ended."""
     with contextlib.suppress(OSError):
-        return b"roofexp.ncu.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return CHILD.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from roofexp.ncu import explain_ncu_failure
+from roofexp.ncu.foreign import EXPORT, name_text
 
 Layout = Literal["long", "wide", "summary"]
 
@@ -173,19 +174,8 @@ def _is_launch(table: ReportTable, row: Row, cells: int) -> bool:
     return all(re.fullmatch(r"\d[\d.,']*", key.strip()) for key in keys)
 
 
-EXPORT = "ncu --import REPORT.ncu-rep --csv --page raw --print-units base"
-
-# words that stand in the first lines of what people take for an ncu report
-FOREIGN = [
-    (("Total Time (ns)", "Instances"), "a kernel summary of Nsight Systems, which has times but no counters"),
-    (("Time (%)", "Name"), "a summary of Nsight Systems, which has times but no counters"),
-    (("Source", "Address"), f"ncu's source page, which has no launches; export the raw page: {EXPORT}"),
-    (("clocks", "pstate"), "a log of nvidia-smi"),
-    (("traceEvents",), "a trace of the PyTorch profiler or Chrome, which has times but no counters"),
-]
-
-_SHOWN = 3
-
+_SHOWN = 3  # lines
+_SNIFFED = 400  # lines that are looked at for words of other tools
 _WIDTH = 100
 
 
@@ -193,14 +183,13 @@ def what_is_it(contents: Contents) -> str:
     """One line: what stands in the file instead of a table of launches, with its first lines."""
     if contents.tables:
         return f"a table with a header in line {contents.tables[0].line}, but no row below it; {EXPORT}"
-    said = "\n".join(f"=={kind}== {text}" for kind, text in contents.tool_lines)
-    explanation = explain_ncu_failure(said, 0)
+    printed = "\n".join(f"=={kind}== {text}" for kind, text in contents.tool_lines)
+    explanation = explain_ncu_failure(printed, 0)
     if explanation:
         return str(explanation)
-    first = "\n".join(contents.other_lines[:20])
-    for words, name in FOREIGN:
-        if all(word in first for word in words):
-            return f"this is {name}"
+    foreign = name_text("\n".join(contents.other_lines[:_SNIFFED]))
+    if foreign:
+        return f"this is {foreign}"
     lines = [text for _, text in contents.tool_lines][:1] + contents.other_lines
     if not lines:
         return "the file is empty"
