@@ -478,7 +478,7 @@ def test_the_base_clock_is_held_by_an_idle_process_under_ncu(rig: Rig) -> None:
     assert json.loads(rig.journal.read_text())["by"] == "ncu"
     words = asked_of_ncu(rig.folder)[-1]
     assert words[words.index("--clock-control") + 1] == "base"
-    assert words[-2:] == ["-m", "roofexp.clocks.idle"]
+    assert words[-3:] == ["-P", "-m", "roofexp.clocks.idle"]
     assert rig.gpu.state["orders"] == []
     rig.hold.release()
     assert asked_of_ncu(rig.folder)[-1] == ["restored"]  # by itself, nothing was killed

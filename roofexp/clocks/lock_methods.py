@@ -87,7 +87,7 @@ class NcuHold:
 
     def take(self) -> None:
         words = [str(self.ncu), "--config-file", "off", "--clock-control", self._mode]
-        words += ["--target-processes", "application-only", sys.executable, "-m", "roofexp.clocks.idle"]
+        words += ["--target-processes", "application-only", sys.executable, "-P", "-m", "roofexp.clocks.idle"]
         try:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.records.links import refuse_links_out
 from roofexp.text.console import drop_output, explain_disk, keep_printing, prepare_output, printable
 
 COMMANDS = {
@@ -65,6 +68,8 @@ def run_command(name: str, arguments: Sequence[str] | None = None) -> int:
     command.add_arguments(parser)
     options = parser.parse_args(words, argparse.Namespace(words=words))
     try:
+        for folder in _folders(options):
+            refuse_links_out(folder)
         return _until_reader_leaves(lambda: command.run(options))
     except BadInputError as error:
         return _end(name, str(error), EXIT_BAD_INPUT)
@@ -82,6 +87,13 @@ def report_damage(name: str, damage: Sequence[str]) -> int:
     if len(damage) > MOST_LINES:
         print(f"roofexp.{name}: {len(damage) - MOST_LINES} more files cannot be read", file=sys.stderr)
     return EXIT_POINT_FAILED if damage else EXIT_OK
+
+
+def _folders(options: argparse.Namespace) -> list[Path]:
+    """Those of the sweeps that a command opens; other words, such as the id of a run, name none."""
+    given = [getattr(options, name, None) for name in ("folder", "a", "b", "measured", "into")]
+    words = [word for value in given for word in (value if isinstance(value, list) else [value]) if word is not None]
+    return [Path(word) for word in words if "\0" not in str(word) and os.path.isdir(word)]
 
 
 def _end(name: str, message: str, code: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from roofexp.config.paths import conf_folder
+from roofexp.config.paths import conf_folder, is_inner
 from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 
@@ -43,5 +43,7 @@ def _case(where: str, row: Any) -> dict[str, Any]:
 
 
 def _options(group: str, pattern: str) -> list[str]:
+    if not is_inner(group) or not is_inner(pattern):
+        raise BadInputError(f"options:{group},{pattern}: leads out of conf")
     folder = conf_folder() / group
     return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.glob(f"{pattern}.yaml"))

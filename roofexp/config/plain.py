@@ -27,6 +27,8 @@ NOT_MEASURED = (
     "gate",
 )
 
+OURS = f"{BadInputError.__name__} raised while resolving interpolation: "
+
 
 def plain(config: DictConfig) -> dict[str, Any]:
     """All interpolations resolved, enums as their names. Raises BadInputError naming the key."""
@@ -47,5 +49,7 @@ def config_hash(config: dict[str, Any]) -> str:
 def explain(error: BaseException) -> str:
     """OmegaConf's error as one line: what, where, and what is allowed."""
     message = first_line(error)
+    if message.startswith(OURS):  # OmegaConf forgets the cause
+        return message.removeprefix(OURS)
     key = getattr(error, "full_key", None)
     return f"{key}: {message}" if key and key not in message else message

@@ -54,7 +54,7 @@ class Worker:
             return self.machine
         ours, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
-        command = [sys.executable, "-m", "roofexp.measure.worker", str(theirs.fileno()), self._device]
+        command = [sys.executable, "-P", "-m", "roofexp.measure.worker", str(theirs.fileno()), self._device]
         command += [str(root) for root in self._roots]
         self._process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,

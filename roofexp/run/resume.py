@@ -14,6 +14,7 @@ from roofexp.config.plain import explain, plain
 from roofexp.config.schema import Config
 from roofexp.errors import BadInputError
 from roofexp.records.archive import is_packed
+from roofexp.records.links import refuse_links_out
 from roofexp.records.sweep_folder import describe_sweep, read_sweep, resumed_sweep, write_sweep
 from roofexp.run.finish import finish
 from roofexp.run.job import JobPlace, run_at
@@ -45,6 +46,7 @@ def resumed_arguments(arguments: list[str]) -> tuple[Path | None, list[str]]:
 
 def _resumable(folder: Path) -> dict[str, Any]:
     """The description of a sweep that can be continued. Raises BadInputError with the cure for any other folder."""
+    refuse_links_out(folder)
     try:
         sweep = read_sweep(folder)
     except ValueError as error:
@@ -84,6 +86,7 @@ def rerun(
     typed = {job: typed_config(config, f"job {job}") for job, config in configs.items()}
     run = PROCESS.begin(Run(folder, _described(folder, described), len(typed)))
     folders = [*([config_dir.resolve()] if config_dir else []), conf_folder()]
+    PROCESS.config_folders = folders
     interrupted = False
     try:
         for job, config in typed.items():

@@ -15,7 +15,7 @@ import msgspec
 from roofexp.config.plain import NOT_MEASURED
 from roofexp.errors import BadInputError
 from roofexp.records.archive import PACKED_FILES, is_packed, read_sweep_points
-from roofexp.records.point import Bound, Point, read_point
+from roofexp.records.point import Bound, Point, Status, read_point
 from roofexp.records.sweep_folder import POINT_FILES, SWEEP_FILES
 from roofexp.records.sweep_folder import read_sweep as read_description
 from roofexp.text.console import one_line
@@ -196,9 +196,10 @@ def summary_metrics(points: list[Point]) -> dict[str, float | None]:
     rates = [point.flops_per_s for point in measured if point.flops_per_s is not None]
     moved = [per_second(point.traffic.bytes, point) or 0.0 for point in measured if point.traffic]
     fractions = [p.placement.fraction for p in points if p.placement and p.placement.fraction is not None]
+    statuses = [point.status for point in points]
     return {
         "points/total": len(points),
-        **{f"points/{status}": sum(p.status == status for p in points) for status in ("ok", "failed", "skipped")},
+        **{f"points/{status}": statuses.count(status) for status in get_args(Status)},
         "points/flagged": sum(bool(point.flags) for point in points),
         **{f"bound/{bound}": bounds.count(bound) for bound in get_args(Bound)},
         "best/flops_per_s": max(rates, default=None),
@@ -281,9 +282,10 @@ def _download(runs: RunStore, parent: str, place: Path) -> None:
     try:
         _files(runs.client, parent, place, ("sweep.yaml", "roofs.json"))
         for child in runs.search({"mlflow.parentRunId": parent}):
-            own = place / child.tags.get("roofexp.job", child.run_id)
+            job = child.data.tags.get("roofexp.job", "")
+            own = place / (job if job.isdecimal() else child.info.run_id)
             own.mkdir(exist_ok=True)
-            _files(runs.client, child.run_id, own, ("point.json", "samples.csv"))
+            _files(runs.client, child.info.run_id, own, ("point.json", "samples.csv"))
     except Exception as error:  # whatever an artifact store raises
         raise BadInputError(f"run {parent}: its files cannot be fetched ({one_line(error)})") from error
 
