@@ -59,8 +59,10 @@ def _invoke(arguments: list[str]) -> int:
     from roofexp.run.process import PROCESS
 
     PROCESS.stop.listen()
+    from roofexp.run.kept import older_choice
     from roofexp.run.resume import resumed_arguments
 
+    PROCESS.older, arguments = older_choice(arguments)
     PROCESS.resumed, arguments = resumed_arguments(arguments)
     arguments = [without_password(word) for word in in_order(arguments)]
     sys.argv = ["roofexp", *arguments]

@@ -226,6 +226,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None  # cpu or cuda
     machine_id: str | None = None  # the machine's entry in machine.json
     config_hash: str
+    kernel_code: str | None = None  # hashes of the code that was measured, and of the program that measured it
+    program_code: str | None = None
     work: Work | None = None
     check: Check | None = None
     timing: Timing | None = None

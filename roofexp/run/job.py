@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from roofexp.clocks import asked_for, check_clock
 from roofexp.clocks.hold import with_asked
 from roofexp.config.numbers import check_numbers
+from roofexp.config.paths import kernel_roots
 from roofexp.config.plain import config_hash, plain
 from roofexp.config.schema import CounterPhase
 from roofexp.config.settings import PlacingSettings, TimingSettings
@@ -25,6 +26,7 @@ from roofexp.devices import parse_device
 from roofexp.diagnosis import placed
 from roofexp.errors import EXIT_POINT_FAILED, BadInputError, SkippedError
 from roofexp.kernel import Kernel
+from roofexp.kernel.code_version import kernel_code, program_code
 from roofexp.kernel.load import kernel_of
 from roofexp.measure.bench import LONGEST_DETAIL, LONGEST_REASON, Progress, Reply, Request
 from roofexp.placing.roofline import least_time_s, model_traffic
@@ -33,6 +35,7 @@ from roofexp.records.machine import RoofSet
 from roofexp.records.point import Clock, Point, Traffic, read_point, write_point
 from roofexp.records.samples import Samples
 from roofexp.records.sweep_folder import STOP_MARK, now
+from roofexp.run.kept import OLDER_MARK, is_older
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
 from roofexp.run.session import Session, config_folders
@@ -87,7 +90,7 @@ def run_at(values: dict[str, Any], where: JobPlace) -> None:
         return
     start_s = time.perf_counter()
     identity = config_hash(values)
-    point = _finished_before(identity, where)
+    point = _finished_before(identity, values, where)
     if point is not None:
         PROCESS.run_in(where.sweep).display.finished(point)
         return
@@ -134,14 +137,16 @@ def locate(config: DictConfig) -> JobPlace:
     )
 
 
-def _finished_before(identity: str, where: JobPlace) -> Point | None:
-    """The point of an earlier run into the same folder, when it is done and measured the same thing."""
+def _finished_before(identity: str, values: dict[str, Any], where: JobPlace) -> Point | None:
+    """The point of an earlier run into the same folder, when it is done and measured the same thing; also by older
+    code, unless that is to be measured again."""
     file = where.folder / "point.json"
     if not file.is_file():
         return None
     with contextlib.suppress(ValueError):
         point = read_point(file)
-        if point.status == "ok" and point.config_hash == identity:
+        again = (where.sweep / OLDER_MARK).exists() and is_older(point, values, kernel_roots(where.config_folders))
+        if point.status == "ok" and point.config_hash == identity and not again:
             return point
     return None
 
@@ -149,9 +154,9 @@ def _finished_before(identity: str, where: JobPlace) -> Point | None:
 def _measure(point: Point, values: dict[str, Any], where: JobPlace) -> tuple[Point, Artifacts]:
     run = PROCESS.run_in(where.sweep)
     try:
+        check_numbers(values)
         kernel = kernel_of(values)
         check_clock(values["clock"])
-        check_numbers(values)
         session = PROCESS.sessions.get(values["device"], where.config_folders)
         machine = session.machine(where.sweep)
         held = session.hold_clocks(values["clock"], run.display.say)
@@ -195,6 +200,8 @@ def _blank(values: dict[str, Any], identity: str, where: JobPlace) -> Point:
         expect=values["kernel"]["expect"],
         clock=Clock(compute_hz=None, asked=asked) if asked else None,
         config_hash=identity,
+        kernel_code=kernel_code(values["kernel"], kernel_roots(where.config_folders)),
+        program_code=program_code(),
     )
 
 

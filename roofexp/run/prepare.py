@@ -29,6 +29,7 @@ from roofexp.records.sweep_folder import (
     write_sweep,
 )
 from roofexp.run.claim import claim_folder
+from roofexp.run.kept import OLDER_MARK, check_kept
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
 from roofexp.run.resume import repeatable
@@ -56,10 +57,15 @@ def prepare(config: DictConfig, plain_run: bool) -> Run:
     PROCESS.config_folders, PROCESS.counters = config_folders(config.hydra), {"ncu": config.counters.ncu}
     _open_named_device(config)
     cwd = Path(config.hydra.runtime.cwd)
+    if PROCESS.resumed is not None:
+        check_kept(config, PROCESS.resumed, plain_run, PROCESS.older)
     folder, lock = claim_folder(cwd / _chosen_folder(config, plain_run), PROCESS.resumed)
     _send_jobs_to(folder, config, plain_run)
     sweep = _described(config, folder, plain_run)
     (folder / STOP_MARK).unlink(missing_ok=True)
+    (folder / OLDER_MARK).unlink(missing_ok=True)
+    if PROCESS.older == "measure":
+        (folder / OLDER_MARK).touch()
     (folder / NO_COUNTERS_MARK).unlink(missing_ok=True)
     if without_counters:  # told of a sweep that goes on, not of one whose device is refused
         print(without_counters)

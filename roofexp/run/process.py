@@ -22,6 +22,7 @@ class Process:
         self.resumed: Path | None = None  # the folder that this invocation continues
         self.config_folders: list[Path] = []  # that the user named, and the program's own
         self.counters: dict[str, str | None] = {}  # the ncu that the user named
+        self.older: str | None = None  # what becomes of its finished points of older code
         self._runs: dict[Path, Run] = {}
 
     def begin(self, run: Run) -> Run:
