@@ -12,6 +12,10 @@ class BadInputError(Exception):
     """An input that cannot be used. The message is one line: what, where, and what is allowed."""
 
 
+class DamagedFileError(BadInputError, ValueError):
+    """A file of a sweep that is cut short, foreign or of other types: the rest of the sweep may be readable."""
+
+
 class SkippedError(Exception):
     """This point cannot run on this device: an outcome, not a fault. The message is the reason."""
 

@@ -237,7 +237,7 @@ def test_a_changed_threshold_is_in_records_table_page_and_figures(
     assert verdicts(copy) == ["on the bandwidth roof", "on the compute roof"]
     assert is_packed(copy) == is_packed(folder)
     assert read_sample_times(copy) == read_sample_times(folder)
-    assert "judged anew with" in (copy / "report.html").read_text()
+    assert "judged again with" in (copy / "report.html").read_text()
     assert read_sweep(copy)["placing"] == {"on_roof": 0.9, "above_roof": 10.0}
     assert list((copy / "figures").glob("roofline_*.png"))
     # without thresholds: as it was measured, in its own place
@@ -257,4 +257,4 @@ def test_a_copy_that_is_there_or_cannot_be_written_is_one_line(
     assert run_command("diagnose", [str(packed), "--on-roof", "9"]) == EXIT_BAD_INPUT
     first, second = capsys.readouterr().err.splitlines()
     assert "file/copy: Not a directory" in first
-    assert "placing.on_roof=9: a share of the roof, above 0 and at most 1" in second
+    assert "placing.on_roof=9: allowed: a share of the roof, above 0 and at most 1" in second

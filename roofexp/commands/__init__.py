@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from roofexp.config.paths import ensure_home
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.links import refuse_links_out
 from roofexp.text.console import drop_output, explain_disk, keep_printing, prepare_output, printable
@@ -39,6 +40,7 @@ MOST_LINES = 20
 def main() -> None:
     """``python -m roofexp`` and the console script: a command where the first word names one, else a measurement."""
     prepare_output()
+    ensure_home()
     arguments = sys.argv[1:]
     if arguments and arguments[0] in COMMANDS:
         sys.exit(run_command(arguments[0], arguments[1:]))
@@ -56,6 +58,7 @@ def main() -> None:
 def run_command(name: str, arguments: Sequence[str] | None = None) -> int:
     """The exit code: 2 for an input that cannot be used, 130 for an interruption, else what the command returns."""
     prepare_output()
+    ensure_home()
     if name in MEASURING:
         keep_printing()
     command = importlib.import_module(f"roofexp.commands.{name}")

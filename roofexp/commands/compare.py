@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofexp.commands import report_damage
 from roofexp.compare.comparison import Comparison, compare, csv_bytes, json_bytes, write
 from roofexp.compare.difference import Difference, Thresholds
 from roofexp.compare.matching import ACROSS, GUARDED, Side, read_side
 from roofexp.compare.table import show
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.records.point import unreadable
 from roofexp.text.console import one_line, relative
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def _open_side(text: str, uri: str | None, stack: contextlib.ExitStack) -> Side:
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit code: 1 for a slowdown that ``--fail-on-slower`` forbids."""
+    """The exit code: 1 for a slowdown that ``--fail-on-slower`` forbids, and where a file could not be read."""
     across = across_names(options.across)
     settings = Thresholds(floor=options.floor, level=options.level)
     with opened([options.a, options.b, *options.repeats], options.uri) as (a, b, *repeats):
@@ -115,6 +117,9 @@ def run(options: argparse.Namespace) -> int:
         else:
             show(comparison, options.all)
         _write_files(comparison, a, b, options)
+    damage = [line for side in (a, b, *repeats) for line in (*unreadable(side.points), *side.problems)]
+    if report_damage("compare", list(dict.fromkeys(damage))):
+        return EXIT_POINT_FAILED
     return EXIT_POINT_FAILED if too_slow(comparison, options.fail_on_slower) else EXIT_OK
 
 

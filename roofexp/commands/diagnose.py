@@ -14,16 +14,16 @@ from typing import Any
 import msgspec
 
 from roofexp.clocks import roofs_of
-from roofexp.commands import run_command
-from roofexp.config.settings import PlacingSettings, check_placing
+from roofexp.commands import run_command, report_damage
+from roofexp.config.settings import PlacingSettings, check_placing, placing_of
 from roofexp.counters.join import join
 from roofexp.diagnosis import placed
 from roofexp.diagnosis.rules import read_rules
 from roofexp.diagnosis.verdict_table import count_right, details, expectation_table, expecting, point_table
-from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
+from roofexp.errors import EXIT_POINT_FAILED, BadInputError
 from roofexp.records.archive import read_configs, read_sweep_points
 from roofexp.records.machine import RoofSet
-from roofexp.records.point import Point
+from roofexp.records.point import Point, unreadable
 from roofexp.records.sweep_folder import read_roofs
 from roofexp.text.console import open_console
 
@@ -45,7 +45,7 @@ Without thresholds and rules the sweep is judged as it was measured. Then update
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit code: with ``--strict`` 1 where a verdict is not the expected one."""
+    """The exit code: 1 where a file could not be read, with ``--strict`` also where a verdict is not the expected one."""
     folder: Path = options.folder
     points = read_sweep_points(folder) if folder.is_dir() else []
     if not points:
@@ -53,7 +53,8 @@ def run(options: argparse.Namespace) -> int:
             f"{folder}: no records of points; allowed: the folder of one sweep, e.g. outputs/gemm/<date_time>"
         )
     read_rules(options.rules)
-    roofs, configs = read_roofs(folder), read_configs(folder)
+    damage = unreadable(points)
+    roofs, configs = read_roofs(folder), read_configs(folder, damage)
     diagnosed = [judged(point, roofs, _settings(configs.get(point.job, {}), options)) for point in points]
     if not options.dry_run:
         from roofexp.run.finish import write_judged
@@ -61,15 +62,16 @@ def run(options: argparse.Namespace) -> int:
         write_judged(folder, options.output, diagnosed, _given(options))
     _print(diagnosed, options)
     wrong = any(point.as_expected is False for point in diagnosed)
-    return EXIT_POINT_FAILED if options.strict and wrong else EXIT_OK
+    damaged = report_damage("diagnose", damage)
+    return EXIT_POINT_FAILED if options.strict and wrong else damaged
 
 
 def _settings(config: Mapping[str, Any], options: argparse.Namespace) -> PlacingSettings:
     """The thresholds that the point was placed with; those of the command line replace them."""
     from roofexp.counters.report_placing import placing_settings
 
-    stored = dict(config["placing"]) if "placing" in config else msgspec.structs.asdict(placing_settings())
-    settings = PlacingSettings(**{**stored, **_given(options)})
+    stored = placing_of(config, str(options.folder)) if "placing" in config else placing_settings()
+    settings = msgspec.structs.replace(stored, **_given(options))
     check_placing(msgspec.structs.asdict(settings))
     return settings
 

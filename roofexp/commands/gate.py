@@ -6,12 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
+from roofexp.commands import report_damage
 from roofexp.compare.comparison import write
 from roofexp.compare.matching import read_side
 from roofexp.config.paths import PACKAGE
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.gate import JUNIT, MARKDOWN, broken, judge, junit_xml, lines, markdown, read_gate
 from roofexp.gate.rules import CHANGES, PROPERTIES
+from roofexp.records.point import unreadable
 
 EXAMPLE = PACKAGE / "gate/example.yaml"
 
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit code: 1 for a broken rule."""
+    """The exit code: 1 for a broken rule, and where a file could not be read."""
     if options.example:
         print(EXAMPLE.read_text(), end="")
         return EXIT_OK
@@ -46,4 +48,5 @@ def run(options: argparse.Namespace) -> int:
     out = sys.stderr if "-" in (options.junit, options.markdown) else sys.stdout
     for line in lines(judgements, gate.name):
         print(line, file=out)
-    return EXIT_POINT_FAILED if broken(judgements) else EXIT_OK
+    damage = report_damage("gate", [*unreadable(side.points), *side.problems])
+    return EXIT_POINT_FAILED if damage or broken(judgements) else EXIT_OK

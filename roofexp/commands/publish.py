@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
-import lzma
 import platform
 import re
 import shutil
@@ -16,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roofexp.commands import run_command
+from roofexp.config.input_files import LARGEST_BYTES, read_bytes, unpacked
 from roofexp.errors import EXIT_OK, BadInputError
-from roofexp.records.archive import is_packed, pack, read_configs, read_sweep_points
-from roofexp.records.sweep_folder import commit_names, read_sweep
+from roofexp.records.archive import is_packed, pack, read_configs, read_sweep_machines, read_sweep_points
+from roofexp.records.point import unreadable
+from roofexp.records.sweep_folder import commit_names, read_roofs, read_sweep
 from roofexp.text.console import one_line, relative
 from roofexp.text.numbers import engineering
 
@@ -27,6 +28,8 @@ BINARY = (".png",)
 SHORTEST = 4  # a shorter host or user name would be found in ordinary words
 ROOTS = "bin|data|etc|home|lib|lustre|media|mnt|nfs|nix|opt|private|proc|project|projects|root|run|scratch|srv|sys|tmp"
 KNOWN_ROOT = re.compile(rf"(?<![\w./<-])/(?:{ROOTS}|usr|users|Users|var|work|workspace)/[\w.@+-]+")
+
+WITH_PASSWORD = re.compile(r"://[^/\s:@\"'<>]+:[^/\s@\"'<>]+@")
 
 ANY_PATH = re.compile(
     r"(?:(?<=^)|(?<=[\s\"'=(,\[]))/[\w.@+-]*[A-Za-z][\w.@+-]*/[\w.@+/-]+|\b[A-Za-z]:\\\w+|file://\S+", re.M
@@ -56,6 +59,7 @@ def first_private(text: str, markup: bool, own: list[str]) -> str | None:
 
 def _patterns(markup: bool, own: list[str]) -> Iterator[re.Pattern[str]]:
     yield KNOWN_ROOT
+    yield WITH_PASSWORD
     if not markup:
         yield ANY_PATH
     for name in own:
@@ -72,8 +76,8 @@ def own_names() -> list[str]:
 
 
 def text_of(file: Path) -> str:
-    data = file.read_bytes()
-    return (lzma.decompress(data) if file.suffix == ".xz" else data).decode(errors="replace")
+    data = unpacked(file, LARGEST_BYTES) if file.suffix == ".xz" else read_bytes(file)
+    return data.decode(errors="replace")
 
 
 SHOWN = 5
@@ -121,13 +125,14 @@ def _check_source(folder: Path, dirty: bool) -> None:
     points = read_sweep_points(folder)
     if not points:
         raise BadInputError(f"{folder}: no sweep in it; name a sweep's folder, e.g. outputs/tiles/<date_time>")
+    if unreadable(points):
+        raise BadInputError(f"{unreadable(points)[0]}; nothing is published without it")
     missing = {point.job for point in points} - set(read_configs(folder))
     if missing:
         raise BadInputError(f"{folder}: job {min(missing)} has no .hydra/config.yaml, so nobody could reproduce it")
-    try:
-        sweep = read_sweep(folder)
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
+    sweep = read_sweep(folder)
+    read_sweep_machines(folder)
+    read_roofs(folder)
     if not dirty and (not sweep.get("git_commit") or sweep.get("git_dirty")):
         what = "had uncommitted changes" if sweep.get("git_commit") else "is not known by a git commit"
         states = f" ({'; '.join(commit_names(sweep))})" if sweep.get("commits") else ""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofexp.errors import EXIT_OK
+from roofexp.commands import report_damage
 from roofexp.text.console import one_line, relative
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """The exit code: 1 where a file could not be read."""
     from roofexp.report import write_page
     from roofexp.report.contents import read_contents
     from roofexp.report.figures import lacks_figures
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if options.redraw or lacks_figures(contents):
         _redraw(contents)
     print(f"report   {relative(write_page(contents, options.output))}")
-    return EXIT_OK
+    return report_damage("report", contents.damage)
 
 
 def _redraw(contents: Contents) -> None:

@@ -18,8 +18,8 @@ import msgspec
 
 from roofexp.commands import run_command
 from roofexp.compare.agreement import PlacedSweep, Tolerance, agreement, describe, print_agreement, table_csv
-from roofexp.config.paths import STAMP
-from roofexp.config.settings import PlacingSettings
+from roofexp.config.paths import STAMP, is_inner
+from roofexp.config.settings import placing_of
 from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.archive import read_configs, read_sweep_machines, read_sweep_points
 from roofexp.records.files import write_atomically
@@ -87,10 +87,7 @@ def _share(text: str) -> float:
 def read_original(folder: Path, only: str | None) -> Original:
     """Raises BadInputError for a folder that holds no sweep, or one without its configurations."""
     points = {point.job: point for point in read_sweep_points(folder)}
-    try:
-        sweep = read_sweep(folder)
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
+    sweep = read_sweep(folder)
     if not points:
         what = "no point records in it" if folder.is_dir() else "no such folder"
         raise BadInputError(f"{folder}: {what}; name a sweep's folder, e.g. outputs/reference/h200/size_sweep")
@@ -120,6 +117,8 @@ def _chosen(points: dict[int, Point], only: str | None) -> list[int]:
 def new_folder(original: Original, outputs: Path) -> Path:
     """outputs/<the sweep's name>/<now>, as any sweep."""
     name = str(original.sweep.get("name") or original.folder.name)
+    if not is_inner(name):
+        raise BadInputError(f"{original.folder / 'sweep.yaml'}: name: {name!r} leads out of {outputs}; give --into")
     return outputs / name / f"{datetime.datetime.now():{STAMP}}"
 
 
@@ -161,7 +160,7 @@ def read_side(folder: Path) -> PlacedSweep:
         points=points,
         roofs=read_roofs(folder),
         machines=read_sweep_machines(folder),
-        placing=PlacingSettings(**config["placing"]),
+        placing=placing_of(config, str(folder)),
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 from roofexp.clocks import roofs_of
 from roofexp.compare.significance import Estimate, estimate, estimate_from_interval
 from roofexp.errors import BadInputError
-from roofexp.records.archive import read_sample_times, read_sweep_machines, read_sweep_points
+from roofexp.records.archive import read_or_note, read_sample_times, read_sweep_machines, read_sweep_points
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point
 from roofexp.records.sweep_folder import read_roofs, read_sweep
@@ -31,6 +31,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     machines: dict[str, Machine]
     roofs: list[RoofSet]
     description: dict[str, Any]
+    problems: list[str] = []  # files that could not be read, a line each
 
     def estimate(self, point: Point) -> Estimate:
         """Of a timed point: from its raw samples, else from the interval in its record."""
@@ -56,26 +57,17 @@ def read_side(folder: Path, name: str | None = None) -> Side:
     points = read_sweep_points(folder)
     if not points:
         raise BadInputError(f"{folder}: no points in it; {ALLOWED}")
-    try:
-        description = read_sweep(folder)
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
+    problems: list[str] = []
     return Side(
         name=name or folder.resolve().name,
         folder=folder,
         points=points,
-        samples=_samples(folder),
-        machines=read_sweep_machines(folder),
-        roofs=read_roofs(folder),
-        description=description,
+        samples=read_sample_times(folder, problems),
+        machines=read_or_note(lambda: read_sweep_machines(folder), {}, problems),
+        roofs=read_or_note(lambda: read_roofs(folder), [], problems),
+        description=read_or_note(lambda: read_sweep(folder), {}, problems),
+        problems=list(dict.fromkeys(problems)),
     )
-
-
-def _samples(folder: Path) -> dict[int, list[float]]:
-    try:
-        return read_sample_times(folder)
-    except (KeyError, ValueError) as error:
-        raise BadInputError(f"{folder}: its samples cannot be read ({error}); allowed: a column time_s in s") from error
 
 
 Key = tuple[str, ...]

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from roofexp.config.input_files import as_type
 from roofexp.config.numbers import check_numbers
 
 
@@ -58,3 +59,10 @@ def config_type(settings: type[msgspec.Struct], name: str, module: str) -> type:
 def check_placing(placing: Mapping[str, Any]) -> None:
     """Raises BadInputError for a threshold that makes no sense."""
     check_numbers({"placing": placing})
+
+
+def placing_of(config: Mapping[str, Any], where: str) -> PlacingSettings:
+    """The thresholds of a stored configuration. Raises BadInputError."""
+    placing: PlacingSettings = as_type(config.get("placing"), PlacingSettings, f"{where}: placing")
+    check_placing(msgspec.structs.asdict(placing))
+    return placing

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import yaml
 
+from roofexp.config.input_files import read_bytes
 from roofexp.errors import BadInputError
 from roofexp.text.console import first_line
 
-LARGEST_BYTES = 64 * 1024**2
+LARGEST_BYTES = 16 * 1024**2
 MOST_NODES = 2_000_000  # with every alias counted as often as it is used: nine lines of aliases can mean gigabytes
 DEEPEST = 100
 
@@ -33,7 +34,12 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return dict(super().construct_mapping(node, deep))
 
 
-_Loader.add_implicit_resolver(
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that would be read as numbers."""
+
+
+_FLOAT = (
     "tag:yaml.org,2002:float",
     re.compile(
         r"""[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?
@@ -42,6 +48,13 @@ _Loader.add_implicit_resolver(
     ),
     list("-+0123456789."),
 )
+_Loader.add_implicit_resolver(*_FLOAT)
+_Dumper.add_implicit_resolver(*_FLOAT)
+
+
+def yaml_text(content: Any) -> str:
+    """Plain data as YAML that ``parse_yaml`` reads as the same."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(file: Path, where: str = "") -> Any:
@@ -49,11 +62,7 @@ def read_yaml(file: Path, where: str = "") -> Any:
     user knows it) and the line."""
     where = where or str(file)
     try:
-        if file.stat().st_size > LARGEST_BYTES:
-            raise BadInputError(f"{where}: larger than {LARGEST_BYTES // 1024**2} MiB, which no configuration is")
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadInputError(f"{where}: cannot be read ({error.strerror})") from error
+        text = read_bytes(file, where, LARGEST_BYTES).decode()
     except UnicodeDecodeError as error:
         raise BadInputError(f"{where}: not UTF-8 text (byte {error.start})") from error
     return parse_yaml(text, where)

@@ -10,8 +10,9 @@ import msgspec
 
 from roofexp.clocks import roofs_of
 from roofexp.config.paths import kernel_roots
-from roofexp.config.settings import PlacingSettings
+from roofexp.config.settings import PlacingSettings, placing_of
 from roofexp.counters.join import counted_point, join, join_failure, tidy_table
+from roofexp.devices.device_lock import DeviceLock, gpu_names
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel, build_kernel
 from roofexp.ncu import Explanation, Offer, ask_metrics, explain_missing, find_ncu
@@ -19,7 +20,7 @@ from roofexp.ncu.catalogue import request, resolve
 from roofexp.ncu.child import CLOCK_CONTROL, Command, Task
 from roofexp.ncu.launch import Launch
 from roofexp.ncu.session import EVERY_POINT, Counting, child_environment, count
-from roofexp.records.archive import stored_config, stored_config_folders
+from roofexp.records.archive import stored_config
 from roofexp.records.files import write_atomically
 from roofexp.records.machine import Machine
 from roofexp.records.point import Point, read_point, write_point
@@ -46,16 +47,19 @@ class CountSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class CountRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which points to count, and how. ``override`` replaces keys of their own ``counters`` group; ``default`` is the
-    level of those that were timed without; ``phase`` leaves out points of the other phase, ``again`` none."""
+    level of those that were timed without; ``phase`` leaves out points of the other phase, ``again`` none.
+    ``config_folders`` are the user's own with code, and ncu is what ``override`` says: the sweep's files may be
+    somebody else's."""
 
     override: dict[str, Any] = {}
     default: str = "none"
     phase: str | None = None
     again: bool = False
+    config_folders: list[Path] = []
 
     def settings(self, stored: dict[str, Any]) -> CountSettings | None:
         """None where no counters are wished. Raises msgspec.ValidationError."""
-        settings = msgspec.convert({**stored, **self.override}, CountSettings)
+        settings = msgspec.convert({**stored, "ncu": None, **self.override}, CountSettings)
         if settings.level == "none":
             settings = msgspec.structs.replace(settings, level=self.default)
         other_phase = self.phase is not None and settings.phase != self.phase
@@ -106,7 +110,7 @@ def candidate_of(folder: Path, point: Point, wish: CountRequest) -> Candidate | 
         if settings is None or (_has(point, settings) and not wish.again):
             return None
         kernel = build_kernel(config["kernel"], config["precision"], config["size"], config["fill"])
-        placing = PlacingSettings(**config["placing"])
+        placing = placing_of(config, str(folder))
     except (BadInputError, KeyError, TypeError, msgspec.ValidationError) as error:
         level = settings.level_asked if settings else None
         write_point(folder, join_failure(point, f"its stored configuration cannot be used: {error}", level, "refused"))
@@ -142,7 +146,7 @@ def count_sweep(
     """Counts the points of ``sweep`` (or those in ``folders``) that ``wish`` is for, and writes them. How many."""
     points = gpu_points([file.parent for file in sweep.glob("*/point.json")] if folders is None else folders)
     candidates = [found for folder, point in points if (found := candidate_of(folder, point, wish))]
-    counter = _Counter(sweep, say, progress, asks_once=wish.phase == "job")
+    counter = _Counter(sweep, say, progress, wish.phase == "job", wish.config_folders)
     for key in dict.fromkeys(candidate.session for candidate in candidates):
         counter.count_group([candidate for candidate in candidates if candidate.session == key])
     return len(candidates)
@@ -151,10 +155,11 @@ def count_sweep(
 class _Counter:
     """The sessions of one sweep: what is known for all of them is found out once."""
 
-    def __init__(self, sweep: Path, say: Tell, progress: Tell, asks_once: bool) -> None:
+    def __init__(self, sweep: Path, say: Tell, progress: Tell, asks_once: bool, config_folders: list[Path]) -> None:
         self._sweep, self._say, self._progress, self._asks_once = sweep, say, progress, asks_once
         self._machines = read_machines(sweep)
         self._roofs = read_roofs(sweep)
+        self._roots = kernel_roots(config_folders)
         self._unavailable = _marked(sweep) if asks_once else None
 
     def count_group(self, group: list[Candidate]) -> None:
@@ -167,7 +172,8 @@ class _Counter:
             return
         plural = "s" if len(group) > 1 else ""
         self._say(f"counters: {len(group)} point{plural} under ncu {offer.version or ''}".rstrip())
-        counting = count([_task(candidate) for candidate in group], command, self._progress)
+        with DeviceLock(gpu_names(group[0].point.machine_id or "")).taken(self._say):
+            counting = count([_task(candidate) for candidate in group], command, self._progress)
         self._write(group, counting, missing | counting.missing, offer)
 
     def _prepare(self, group: list[Candidate]) -> tuple[Command | None, dict[str, str], Offer, Explanation | None]:
@@ -207,7 +213,7 @@ class _Counter:
             replay_mode=settings.replay_mode,
             timeout_s=settings.timeout_s,
             device=first.device,
-            roots=kernel_roots(stored_config_folders(first.folder)),
+            roots=self._roots,
             machine_name=machine.name if machine else None,
             report=report.absolute() if settings.keep_reports else None,
         )

@@ -13,6 +13,7 @@ from roofexp.clocks import find_roofs, roofs_mode, roofs_of
 from roofexp.config.schema import FiguresConfig
 from roofexp.errors import BadInputError
 from roofexp.records.machine import Machine, RoofSet
+from roofexp.text.console import one_line
 from roofexp.text.numbers import machine_short
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _written(stem: Path, draw: Draw) -> list[Path]:
         drawing = draw()
         return drawing.save(stem) if drawing is not None else []
     except Exception as error:  # whatever the plotting libraries or the disk raise
-        log.warning("figure %s not drawn: %s: %s", stem.name, type(error).__name__, error)
+        log.warning("figure %s not drawn: %s", stem.name, one_line(error))
         log.debug("where drawing failed", exc_info=True)
         return []
 

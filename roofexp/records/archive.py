@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import lzma
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from roofexp.config.input_files import (
+    LARGEST_BYTES,
+    LARGEST_RECORDS,
+    Rows,
+    as_type,
+    decode_json,
+    parse_table,
+    read_table,
+    unpacked,
+)
 from roofexp.config.plain import plain
 from roofexp.config.yaml_file import read_yaml
-from roofexp.errors import BadInputError
+from roofexp.errors import BadInputError, DamagedFileError
 from roofexp.records.files import table_bytes
 from roofexp.records.machine import Machine
-from roofexp.records.point import Point, decode_point, read_point_or_failure
+from roofexp.records.point import UNREADABLE, Point, decode_point_or_failure, read_point_or_failure, unreadable
+from roofexp.records.quantities import Count, Duration
 from roofexp.records.sweep_folder import read_machines, read_sweep, write_sweep
 
 
@@ -28,18 +38,7 @@ def stored_config(folder: Path) -> dict[str, Any]:
     return plain(OmegaConf.create(read_yaml(folder / ".hydra/config.yaml")))
 
 
-def stored_config_folders(folder: Path) -> list[Path]:
-    """Where that configuration was composed from, the user's folders first; empty where it is not known."""
-    try:
-        runtime = read_yaml(folder / ".hydra/hydra.yaml")["hydra"]["runtime"]
-        sources = [source for source in runtime["config_sources"] if source["schema"] == "file"]
-    except (BadInputError, KeyError, TypeError):
-        return []
-    return [Path(source["path"]) for source in sorted(sources, key=lambda source: bool(source["provider"] == "main"))]
-
-
 Kind = Literal["samples", "clocks", "counters"]
-Rows = list[dict[str, str]]
 POINTS, CONFIGS = "points.jsonl.xz", "configs.jsonl.xz"
 KINDS: tuple[Kind, ...] = ("samples", "clocks", "counters")
 
@@ -62,54 +61,115 @@ def job_folders(folder: Path) -> dict[int, Path]:
 
 
 def read_sweep_points(folder: Path) -> list[Point]:
-    """All readable points of a sweep in job order. Raises BadInputError for a packed file that cannot be read."""
-    if not is_packed(folder):
-        return sorted({point.job: point for point, _ in _records(folder)}.values(), key=lambda point: point.job)
-    try:
-        points = [decode_point(line, f"{folder / POINTS}") for line in _lines(folder / POINTS)]
-    except ValueError as error:
-        raise BadInputError(str(error)) from error
-    return sorted(points, key=lambda point: point.job)
+    """All points of a sweep in job order; a record that cannot be read is a failed point. Raises DamagedFileError for a
+    packed file that cannot be unpacked."""
+    if is_packed(folder):
+        file = folder / POINTS
+        points = [decode_point_or_failure(line, f"{file} line {number + 1}", number) for number, line in _lines(file)]
+        if points and len(unreadable(points)) == len(points):
+            raise DamagedFileError(unreadable(points)[0])
+        points = _apart(points, [point.reason_kind == UNREADABLE for point in points])
+    else:
+        points = [point for point, _ in _records(folder)]
+    return sorted({point.job: point for point in points}.values(), key=lambda point: point.job)
 
 
-def read_tables(folder: Path, kind: Kind) -> dict[int, Rows]:
-    """The rows of samples.csv, clocks.csv or counters.csv by job; jobs without such a file are left out."""
+def _apart(points: list[Point], nameless: list[bool]) -> list[Point]:
+    """Points whose number is only assumed get one that no other has."""
+    taken = {point.job for point, assumed in zip(points, nameless, strict=True) if not assumed}
+    apart = []
+    for point, assumed in zip(points, nameless, strict=True):
+        if assumed and point.job in taken:
+            point = msgspec.structs.replace(point, job=max(taken) + 1)
+        taken.add(point.job)
+        apart.append(point)
+    return apart
+
+
+def read_tables(folder: Path, kind: Kind, problems: list[str] | None = None) -> dict[int, Rows]:
+    """The rows of samples.csv, clocks.csv or counters.csv by job; jobs without such a file are left out. A file that
+    cannot be read raises DamagedFileError, or is a line of ``problems`` where these are wanted."""
     if is_packed(folder):
         file = folder / packed_table(kind)
-        tables: dict[int, Rows] = {}
-        for row in csv.DictReader(io.StringIO(_unpacked(file).decode())) if file.is_file() else ():
-            tables.setdefault(int(row.pop("job")), []).append(row)
-        return tables
-    files = {job: own / f"{kind}.csv" for job, own in job_folders(folder).items()}
-    return {job: list(csv.DictReader(file.open(newline=""))) for job, file in files.items() if file.is_file()}
-
-
-def read_sample_times(folder: Path) -> dict[int, list[float]]:
-    """The raw times of one launch, in s and in the order of measuring, by job."""
-    return {job: [float(row["time_s"]) for row in rows] for job, rows in read_tables(folder, "samples").items()}
-
-
-def read_configs(folder: Path) -> dict[int, dict[str, Any]]:
-    """The configuration of every point, interpolations resolved, by job; without those that cannot be read."""
-    if is_packed(folder):
-        lines = _lines(folder / CONFIGS) if (folder / CONFIGS).is_file() else ()
-        return {entry["job"]: entry["config"] for entry in map(msgspec.json.decode, lines)}
-    configs = {}
+        return read_or_note(lambda: _by_job(file), {}, problems) if file.exists() else {}
+    tables = {}
     for job, own in job_folders(folder).items():
-        try:
-            configs[job] = stored_config(own)
-        except BadInputError:
-            continue
+        file = own / f"{kind}.csv"
+        rows = read_or_note(partial(read_table, file), None, problems) if file.exists() else None
+        if rows is not None:
+            tables[job] = rows
+    return tables
+
+
+def _by_job(file: Path) -> dict[int, Rows]:
+    tables: dict[int, Rows] = {}
+    for number, row in enumerate(parse_table(unpacked(file, LARGEST_BYTES), str(file))):
+        job = row.pop("job", "")
+        if not job.isdecimal():
+            raise DamagedFileError(f"{file}: row {number + 1} names no job")
+        tables.setdefault(int(job), []).append(row)
+    return tables
+
+
+def read_sample_times(folder: Path, problems: list[str] | None = None) -> dict[int, list[float]]:
+    """The raw times of one launch, in s and in the order of measuring, by job. ``problems`` as in ``read_tables``."""
+    times = {}
+    for job, rows in read_tables(folder, "samples", problems).items():
+        own = read_or_note(partial(_times, rows, f"{folder}: the samples of job {job}"), None, problems)
+        if own is not None:
+            times[job] = own
+    return times
+
+
+def _times(rows: Rows, where: str) -> list[float]:
+    texts = [row.get("time_s", "no column time_s") for row in rows]
+    return list(as_type(texts, list[Duration], where, strict=False))
+
+
+def read_configs(folder: Path, problems: list[str] | None = None) -> dict[int, dict[str, Any]]:
+    """The configuration of every point, interpolations resolved, by job; without those that cannot be read, which are
+    lines of ``problems`` where these are wanted."""
+    configs = {}
+    if is_packed(folder):
+        file = folder / CONFIGS
+        for number, line in _lines(file) if file.exists() else ():
+            where = f"{file} line {number + 1}"
+            entry = read_or_note(partial(_entry, line, where), None, problems if problems is not None else [])
+            if entry is not None:
+                configs[entry.job] = entry.config
+        return configs
+    for job, own in job_folders(folder).items():
+        config = read_or_note(partial(stored_config, own), None, problems if problems is not None else [])
+        if config is not None:
+            configs[job] = config
     return configs
+
+
+class _Entry(msgspec.Struct):
+    job: Count
+    config: dict[str, Any]
+
+
+def _entry(line: bytes, where: str) -> _Entry:
+    entry: _Entry = as_type(decode_json(line, where), _Entry, where)
+    return entry
+
+
+def read_or_note(read: Callable[[], Any], otherwise: Any, problems: list[str] | None) -> Any:
+    """What ``read`` gives. A damaged file raises, or is a line of ``problems`` and reads as ``otherwise``."""
+    try:
+        return read()
+    except BadInputError as error:
+        if problems is None:
+            raise
+        problems.append(str(error).splitlines()[0])
+        return otherwise
 
 
 def read_sweep_machines(folder: Path) -> dict[str, Machine]:
     """The machines that took part, by id: from their files, or from sweep.yaml once it is complete."""
-    try:
-        described = read_sweep(folder).get("machines") or {}
-        known = {key: msgspec.convert(value, Machine) for key, value in described.items()}
-    except (ValueError, msgspec.ValidationError) as error:
-        raise BadInputError(f"{folder / 'sweep.yaml'}: {error}") from error
+    described = read_sweep(folder).get("machines") or {}
+    known = {key: as_type(value, Machine, str(folder / "sweep.yaml")) for key, value in described.items()}
     return known | read_machines(folder)
 
 
@@ -117,7 +177,7 @@ def job_records(folder: Path) -> list[Path]:
     """The files of a sweep's records, wherever ``hydra.sweep.subdir`` put them; another sweep below is not this one."""
     files, below = [], [path for path in _folders(folder) if not path.name.startswith(".")]
     for path in below:
-        if (path / "point.json").exists():
+        if (path / "point.json").exists() or (path / "point.json").is_symlink():
             files.append(path / "point.json")
         elif not (path / "sweep.yaml").exists():
             files += job_records(path)
@@ -134,19 +194,19 @@ def _folders(folder: Path) -> list[Path]:
 
 def _records(folder: Path) -> list[tuple[Point, Path]]:
     """Records with their folders, the oldest first."""
-    pairs = [(read_point_or_failure(file), file.parent) for file in job_records(folder)]
+    folders = [file.parent for file in job_records(folder)]
+    points = [read_point_or_failure(own / "point.json") for own in folders]
+    nameless = [
+        point.reason_kind == UNREADABLE and own.name != str(point.job)
+        for point, own in zip(points, folders, strict=True)
+    ]
+    pairs = zip(_apart(points, nameless), folders, strict=True)
     return sorted(pairs, key=lambda pair: pair[0].created)
 
 
-def _lines(file: Path) -> Iterator[bytes]:
-    return (line for line in _unpacked(file).splitlines() if line.strip())
-
-
-def _unpacked(file: Path) -> bytes:
-    try:
-        return lzma.decompress(file.read_bytes())
-    except (OSError, lzma.LZMAError) as error:
-        raise BadInputError(f"{file}: cannot be read ({error})") from error
+def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    lines = unpacked(file, LARGEST_RECORDS).splitlines()
+    return ((number, line) for number, line in enumerate(lines) if line.strip())
 
 
 KEPT = ("points.csv", "roofs.json", "reproduced.csv", "by_hand.csv", "faults.csv")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from roofexp.records.quantities import Amount, Count, Duration, Rate
 from roofexp.records.samples import median
 
 Row = Mapping[str, float | str | None]
@@ -42,36 +44,38 @@ QUIET_REASONS = {"none", *(name for bit, name in REASONS.items() if bit & NOT_TH
 class ClockReadings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was read beside the timed part, and what follows from it. None: not read here, never a guess."""
 
-    sampled_s: float | None = None  # over which the device's own meters were read
-    nvml_sm_hz: float | None = None  # what the driver says of the SM clock; the cycle counter stands in compute_hz
-    nvml_memory_hz: float | None = None
-    power_w: float | None = None  # the driver's figure, a mean over up to a second
-    temperature_c: float | None = None
+    sampled_s: Duration | None = None  # over which the device's own meters were read
+    nvml_sm_hz: Rate | None = None  # what the driver says of the SM clock; the cycle counter stands in compute_hz
+    nvml_memory_hz: Rate | None = None
+    power_w: Amount | None = None  # the driver's figure, a mean over up to a second
+    temperature_c: Amount | None = None
     event_reasons: str | None = None  # names seen, separated by spaces; "none"
     clocks_locked: bool | None = None  # where a lock was asked for
     # lost to each cause, as the device accumulates it, and as the samples of event reasons show it
-    throttled_power_s: float | None = None
-    throttled_sw_thermal_s: float | None = None
-    throttled_hw_thermal_s: float | None = None
-    throttled_power_brake_s: float | None = None
-    throttle_samples_power_s: float | None = None
-    throttle_samples_sw_thermal_s: float | None = None
-    throttle_samples_hw_thermal_s: float | None = None
-    throttle_samples_power_brake_s: float | None = None
-    samples_held_back: float | None = None  # share of the samples taken while something held the clocks back
-    unthrottled_median_s: float | None = None  # of the other samples
-    timed_share: float | None = None  # of the time that the launches filled
-    duty_held: float | None = None
-    batch_slowing: float | None = None  # how much longer launches take at the end of a batch
-    host_others_share: float | None = None  # of the machine that other programs took
-    host_waited_share: float | None = None  # of the time that a thread of ours had no core
-    energy_j: float | None = None
+    throttled_power_s: Duration | None = None
+    throttled_sw_thermal_s: Duration | None = None
+    throttled_hw_thermal_s: Duration | None = None
+    throttled_power_brake_s: Duration | None = None
+    throttle_samples_power_s: Duration | None = None
+    throttle_samples_sw_thermal_s: Duration | None = None
+    throttle_samples_hw_thermal_s: Duration | None = None
+    throttle_samples_power_brake_s: Duration | None = None
+    samples_held_back: Amount | None = None  # share of the samples taken while something held the clocks back
+    unthrottled_median_s: Duration | None = None  # of the other samples
+    timed_share: Amount | None = None  # of the time that the launches filled
+    duty_held: Amount | None = None
+    batch_slowing: Amount | None = None  # how much longer launches take at the end of a batch
+    host_others_share: Amount | None = None  # of the machine that other programs took
+    host_waited_share: Amount | None = None  # of the time that a thread of ours had no core
+    other_processes: Count | None = None  # that computed on the GPU beside this sweep's, the most at once
+    other_processes_bytes: Count | None = None  # of its memory that they had
+    energy_j: Amount | None = None
     energy_counter: str | None = None
-    power_by_energy_w: float | None = None
-    energy_per_launch_j: float | None = None
+    power_by_energy_w: Amount | None = None
+    energy_per_launch_j: Amount | None = None
     energy_source: str | None = None
-    soak_s: float | None = None
-    settled_from_s: float | None = None
+    soak_s: Duration | None = None
+    settled_from_s: Duration | None = None
 
     def known(self) -> dict[str, float | str | bool]:
         """What was read, by name."""
@@ -136,6 +140,13 @@ def _lasting(rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:
     for i, row in enumerate(known):
         before, after = known[max(i - 1, 0)], known[min(i + 1, len(known) - 1)]
         yield row, (float(after["at_s"] or 0) - float(before["at_s"] or 0)) / 2
+
+
+def answers(rows: Sequence[Row], key: str) -> list[Any] | None:
+    """What was read under ``key``; None where less than every second row has it: the few may be of another moment than
+    the many would be."""
+    found = [value for row in rows if (value := row.get(key)) is not None]
+    return found if found and 2 * len(found) >= len(rows) else None
 
 
 def at_of(row: Row) -> float:

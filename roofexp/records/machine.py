@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from roofexp.records.quantities import Amount, Count, Duration, Name, Rate, RoofRate
+
 RoofKind = Literal["compute", "bandwidth", "launch"]
 ClockDomain = Literal["compute", "none"]
 LEVELS = ("dram", "l3", "l2", "l1", "shared")  # of memory, from far to near
@@ -15,16 +17,16 @@ COUNTED_LEVELS = ("dram", "l2", "l1", "shared")  # those whose bytes a GPU's cou
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """One device as it was found. A field that could not be read is None: unknown, never a guess."""
 
-    machine_id: str  # short hash of what identifies it; no host name
+    machine_id: Name  # short hash of what identifies it; no host name
     device: Literal["cpu", "cuda"]
-    name: str
-    units: int | None  # cores in use, or SMs
-    nominal_hz: float | None
-    memory_bytes: int | None
-    cache_bytes: dict[str, int] = {}  # l1, l2, l3: what all units in use have together, nearest level first
+    name: Name
+    units: Count | None  # cores in use, or SMs
+    nominal_hz: Rate | None
+    memory_bytes: Count | None
+    cache_bytes: dict[str, Count] = {}  # l1, l2, l3: what all units in use have together, nearest level first
     kept_levels: list[str] = []  # caches whose content survives from one launch to the next, nearest first
     details: dict[str, Any] = {}
-    limits: dict[str, float] = {}  # per unit and clock: flop_per_cycle_fp32 ..., or bytes_per_s_dram
+    limits: dict[str, Rate] = {}  # per unit and clock: flop_per_cycle_fp32 ..., or bytes_per_s_dram
     unknown: list[str] = []  # what could not be read, and why
 
     def limit(self, name: str) -> float | None:
@@ -34,10 +36,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 class Sustained(msgspec.Struct, frozen=True, kw_only=True):
     """What remained of a roof once the clock had settled under load that did not pause."""
 
-    rate: float
-    compute_hz: float | None = None
-    power_w: float | None = None
-    seconds: float = 0.0  # of load
+    rate: RoofRate
+    compute_hz: Rate | None = None
+    power_w: Amount | None = None
+    seconds: Duration = 0.0  # of load
     settled: bool = True
     event_reasons: str | None = None  # what held the clocks back
 
@@ -47,8 +49,8 @@ class RoofCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str  # "flops", "bytes", "pipe", "instructions", "limit"
     passed: bool
-    expected: float | None = None
-    found: float | None = None
+    expected: Amount | None = None
+    found: Amount | None = None
     message: str = ""
 
 
@@ -60,18 +62,18 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str  # e.g. "fp32 fma", "dram", "launch"
     kind: RoofKind
-    rate: float
+    rate: RoofRate
     precision: str | None = None  # of a compute roof
     level: str | None = None  # of a bandwidth roof
     ceiling_of: str | None = None
     cause: str | None = None  # why a ceiling is lower
     clock_domain: ClockDomain = "none"  # compute: the rate follows the compute clock
-    compute_hz: float | None = None  # held while it was measured
-    per_cycle: float | None = None  # rate / (units x clock)
-    limit: float | None = None  # by arithmetic, at the clock held
-    mixes: dict[str, float] = {}  # the rate of each access mix; the roof is their envelope
+    compute_hz: Rate | None = None  # held while it was measured
+    per_cycle: Rate | None = None  # rate / (units x clock)
+    limit: Rate | None = None  # by arithmetic, at the clock held
+    mixes: dict[str, Rate] = {}  # the rate of each access mix; the roof is their envelope
     incomplete: str | None = None  # why this is only a lower bound
-    sheet: float | None = None  # the datasheet's figure, dense
+    sheet: Rate | None = None  # the datasheet's figure, dense
     sustained: Sustained | None = None
     checks: list[RoofCheck] = []
     flags: list[str] = []
@@ -91,12 +93,12 @@ class RoofSet(msgspec.Struct, frozen=True, kw_only=True):
     clock_mode: str
     code_version: str
     measured: str  # when, ISO 8601
-    seconds: float  # what measuring took
+    seconds: Duration  # what measuring took
     roofs: list[Roof]
-    disturbed: bool = False  # other programs ran meanwhile: good enough for one sweep, not to be kept
+    disturbed: bool = False  # cores were held back meanwhile: good enough for one sweep, not to be kept
     unavailable: dict[str, str] = {}  # benchmarks that this machine cannot run, and why
     fill: str = "normal"  # of the operands: zeros draw less power, and so hold higher clocks
-    took_s: dict[str, float] = {}  # wall time of each benchmark
+    took_s: dict[str, Duration] = {}  # wall time of each benchmark
 
     def bandwidth(self, level: str) -> Roof | None:
         return self._find("bandwidth", level=level)

@@ -6,13 +6,17 @@ Version history: 1, the first; 2, typed clock readings (``clock.readings``, in 1
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from roofexp.config.input_files import LARGEST_RECORDS, as_type, decode_json, read_bytes
+from roofexp.errors import DamagedFileError
 from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.files import write_json
+from roofexp.records.quantities import Amount, Count, Duration, Name, Rate, Time
 from roofexp.text.numbers import engineering, plain
 
 VERSION = 2
@@ -40,10 +44,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """Useful work by formula. ``working_set_bytes`` is what all operands occupy, ``written_bytes`` what those do that
     are written."""
 
-    flops: int
-    dram_bytes: int
-    working_set_bytes: int
-    written_bytes: int | None = None
+    flops: Count
+    dram_bytes: Count
+    working_set_bytes: Count
+    written_bytes: Count | None = None
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,25 +60,25 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one launch. The interval is the 95 % confidence interval of the median."""
 
-    median_s: float
-    p5_s: float
-    p95_s: float
-    low_s: float
-    high_s: float
-    samples: int
-    launches_per_sample: int
-    warmup_s: float
-    floor_s: float | None  # the timer's own floor: an empty launch measured the same way
+    median_s: Time
+    p5_s: Time
+    p95_s: Time
+    low_s: Time
+    high_s: Time
+    samples: Count
+    launches_per_sample: Count
+    warmup_s: Duration
+    floor_s: Duration | None  # the timer's own floor: an empty launch measured the same way
     method: str
-    mean_s: float | None = None  # of all timed launches: what belongs with a clock that was read over all of them
+    mean_s: Time | None = None  # of all timed launches: what belongs with a clock that was read over all of them
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
     """The clock held by the compute units over the timed part. ``source`` says how it was read; None is unknown."""
 
-    compute_hz: float | None
-    before_hz: float | None = None
-    after_hz: float | None = None
+    compute_hz: Rate | None
+    before_hz: Rate | None = None
+    after_hz: Rate | None = None
     source: str = "unknown"
     spans_timing: bool = False  # the mean over exactly the timed launches, as ``Timing.mean_s`` is
     asked: str | None = None  # what the clock mode asked for: "1200 MHz locked", "duty 0.4"; None: nothing
@@ -85,7 +89,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that crossed ``level`` in one launch, and how that is known."""
 
     level: str  # dram, l3, l2, l1
-    bytes: int
+    bytes: Count
     source: Literal["modelled", "counted"]
 
 
@@ -93,13 +97,13 @@ class CountedKernel(msgspec.Struct, frozen=True, kw_only=True):
     """A kernel that a point launched: its sums over ``launches`` and their shares of the point's sums."""
 
     name: str
-    launches: int
-    time_s: float | None = None
-    flops: int | None = None
-    dram_bytes: int | None = None
-    time_share: float | None = None
-    flops_share: float | None = None
-    dram_share: float | None = None
+    launches: Count
+    time_s: Duration | None = None
+    flops: Count | None = None
+    dram_bytes: Count | None = None
+    time_share: Amount | None = None
+    flops_share: Amount | None = None
+    dram_share: Amount | None = None
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,36 +115,36 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
     level: str | None = None  # basic, hierarchy, diagnosis; None: metrics that the user named
     unavailable: str | None = None  # why nothing was counted: cause and cure
-    flops: int | None = None  # issued
-    flops_by_type: dict[str, int | None] = {}
-    flops_ratio: float | None = None  # issued / useful
-    dram_bytes: int | None = None
-    l2_bytes: int | None = None
-    l1_bytes: int | None = None
-    shared_bytes: int | None = None
-    time_s: float | None = None  # profiled
-    cycles: float | None = None
-    sm_hz: float | None = None  # the clocks of the profiled run
-    memory_hz: float | None = None
-    l2_hz: float | None = None
-    fraction: float | None = None  # profiled rate / attainable at the profiled clock
-    sol_sm_pct: float | None = None  # ncu's percentages of its own peaks
-    sol_memory_pct: float | None = None
-    sol_dram_pct: float | None = None
-    peak_fraction: float | None = None  # profiled FLOP/s / dense peak of the precision that was used
+    flops: Count | None = None  # issued
+    flops_by_type: dict[str, Count | None] = {}
+    flops_ratio: Amount | None = None  # issued / useful
+    dram_bytes: Count | None = None
+    l2_bytes: Count | None = None
+    l1_bytes: Count | None = None
+    shared_bytes: Count | None = None
+    time_s: Time | None = None  # profiled
+    cycles: Rate | None = None
+    sm_hz: Rate | None = None  # the clocks of the profiled run
+    memory_hz: Rate | None = None
+    l2_hz: Rate | None = None
+    fraction: Amount | None = None  # profiled rate / attainable at the profiled clock
+    sol_sm_pct: Amount | None = None  # ncu's percentages of its own peaks
+    sol_memory_pct: Amount | None = None
+    sol_dram_pct: Amount | None = None
+    peak_fraction: Amount | None = None  # profiled FLOP/s / dense peak of the precision that was used
     peak_note: str | None = None  # why that and sol_sm_pct differ
-    occupancy_pct: float | None = None
-    occupancy_possible_pct: float | None = None
+    occupancy_pct: Amount | None = None
+    occupancy_possible_pct: Amount | None = None
     occupancy_limiter: str | None = None
-    waves: float | None = None
-    registers: int | None = None
-    sectors_per_load: float | None = None
-    sectors_per_store: float | None = None
-    stalls: dict[str, float] = {}  # cycles waited per issued instruction, by reason
-    facts: dict[str, float] = {}  # what else the diagnosis needs, by the names of counters/catalogue.yaml
+    waves: Amount | None = None
+    registers: Count | None = None
+    sectors_per_load: Amount | None = None
+    sectors_per_store: Amount | None = None
+    stalls: dict[str, Amount] = {}  # cycles waited per issued instruction, by reason
+    facts: dict[str, Amount] = {}  # what else the diagnosis needs, by the names of counters/catalogue.yaml
     kernels: list[CountedKernel] = []
-    passes: int | None = None  # of the kernel that needed most
-    counting_s: float = 0.0  # this point's share of its session
+    passes: Count | None = None  # of the kernel that needed most
+    counting_s: Duration = 0.0  # this point's share of its session
     ncu_version: str | None = None
     clock_control: str | None = None
     cache_control: str | None = None
@@ -159,12 +163,12 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """Where the point lies under the roofs, and what to do about it. Fractions are not clipped."""
 
     bound: Bound
-    intensity_flop_per_byte: float | None
-    attainable_per_s: float | None  # FLOP/s, or B/s for a kernel without FLOPs
-    fraction: float | None  # achieved / attainable, of the roof that binds
+    intensity_flop_per_byte: Rate | None
+    attainable_per_s: Rate | None  # FLOP/s, or B/s for a kernel without FLOPs
+    fraction: Amount | None  # achieved / attainable, of the roof that binds
     roof: str | None  # the name of the roof that binds
-    roof_fractions: dict[str, float]
-    ridge_flop_per_byte: float | None
+    roof_fractions: dict[str, Amount]
+    ridge_flop_per_byte: Rate | None
     cause: str
     next_move: str
 
@@ -173,8 +177,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """One number that speaks for a cause, and the threshold that it passed. ``unit`` is empty for a ratio."""
 
     what: str
-    value: float
-    threshold: float | None = None
+    value: Amount
+    threshold: Amount | None = None
     unit: str = ""
 
 
@@ -185,7 +189,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     message: str
     next_move: str
-    score: float = 0.0
+    score: Amount = 0.0
     evidence: list[Evidence] = []
     healthy: bool = False  # a roof that is reached, nothing that should be changed
 
@@ -207,21 +211,21 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
     point_id: str
     sweep_id: str
-    job: int
+    job: Count
     overrides: list[str]
     status: Status
     reason: str | None = None  # of a skip or a failure
     reason_kind: str | None = None
-    kernel: str
-    implementation: str | None = None  # cpu, numpy, cuda, cupy or torch
+    kernel: Name
+    implementation: Name | None = None  # cpu, numpy, cuda, cupy or torch
     size: int
     shape: dict[str, int] = {}
     params: dict[str, Any] = {}
     scalars: dict[str, float] = {}
-    precision: str
-    clock_mode: str
-    cache_state: str
-    fill: str
+    precision: Name
+    clock_mode: Name
+    cache_state: Name
+    fill: Name
     seed: int | None = None
     device: str | None = None  # cpu or cuda
     machine_id: str | None = None  # the machine's entry in machine.json
@@ -239,8 +243,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     expect: str | None = None  # the verdict that a planted fault, or its healthy twin, must get
     flags: list[Flag] = []
     created: str
-    measuring_s: float = 0.0  # spent in the worker on this point
-    overhead_s: float = 0.0  # spent outside it
+    measuring_s: Duration = 0.0  # spent in the worker on this point
+    overhead_s: Duration = 0.0  # spent outside it
 
     @property
     def time_s(self) -> float | None:
@@ -317,22 +321,21 @@ def write_point(folder: Path, point: Point) -> None:
 
 
 def read_point(file: Path) -> Point:
-    """Raises ValueError with the file's name for a file that is cut short, foreign or of a newer version."""
-    if not file.is_file():  # a pipe would never end
-        raise ValueError(f"{file} is not a file")
-    return decode_point(file.read_bytes(), str(file))
+    """Raises DamagedFileError for a file that is cut short, foreign or of a newer version."""
+    return decode_point(read_bytes(file, largest=LARGEST_RECORDS), str(file))
 
 
 def decode_point(data: bytes, where: str) -> Point:
-    """A record from its JSON; ``where`` names it in the ValueError for one that cannot be read."""
+    """A record from its JSON; ``where`` names it in the DamagedFileError for one that cannot be read."""
     try:
-        raw = msgspec.json.decode(data)
+        raw = decode_json(data)
         version = raw.get("version") if isinstance(raw, dict) else None
         if not isinstance(version, int) or version > VERSION:
             raise ValueError(f"version {version!r}; this program reads up to {VERSION}")
-        return msgspec.convert(_from_version_1(raw) if version == 1 else raw, Point)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not a point record ({error})") from error
+        point: Point = as_type(_from_version_1(raw) if version == 1 else raw, Point)
+    except ValueError as error:
+        raise DamagedFileError(f"{where} is not a point record ({error})") from error
+    return point
 
 
 def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
@@ -350,13 +353,30 @@ def read_point_or_failure(file: Path) -> Point:
     """A record that cannot be read stands for a point that failed: it is named, not left out."""
     try:
         return read_point(file)
-    except (ValueError, OSError) as error:
-        return Point(
-            point_id="", sweep_id="", job=int(file.parent.name) if file.parent.name.isdigit() else 0, overrides=[],
-            status="failed", reason_kind=UNREADABLE, reason=str(error).replace(f"{file.parent.parent}/", "")[:300],
-            kernel=file.parent.name, size=0, precision="", clock_mode="", cache_state="", fill="", config_hash="",
-            created="",
-        )  # fmt: skip
+    except ValueError as error:
+        name = file.parent.name
+        job = int(name) if name.isdecimal() and len(name) < 10 else 0
+        return _unreadable(job, name, str(error).replace(f"{file.parent.parent}/", ""))
+
+
+def decode_point_or_failure(data: bytes, where: str, job: int) -> Point:
+    """As ``read_point_or_failure`` for a record without a file of its own; ``job`` is the number of a failed one."""
+    try:
+        return decode_point(data, where)
+    except ValueError as error:
+        return _unreadable(job, str(job), str(error))
+
+
+def unreadable(points: Iterable[Point]) -> list[str]:
+    """A line for every record that could not be read."""
+    return [str(point.reason) for point in points if point.reason_kind == UNREADABLE]
+
+
+def _unreadable(job: int, name: str, reason: str) -> Point:
+    return Point(
+        point_id="", sweep_id="", job=job, overrides=[], status="failed", reason_kind=UNREADABLE, reason=reason[:300],
+        kernel=name, size=0, precision="", clock_mode="", cache_state="", fill="", config_hash="", created="",
+    )  # fmt: skip
 
 
 def evidence_text(evidence: list[Evidence]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
-from roofexp.errors import BadInputError
+from roofexp.config.input_files import as_type, read_table
+from roofexp.errors import DamagedFileError
 from roofexp.records.clock_readings import ClockReadings, mean_power_w, throttled_share
 from roofexp.records.files import write_table
 from roofexp.records.machine import COUNTED_LEVELS
@@ -20,14 +20,15 @@ Row = dict[str, str]
 
 
 def read_points_table(file: Path) -> list[Point]:
-    """In the table's order; empty where there is no such file. Raises BadInputError for a table of something else."""
-    if not file.is_file():
+    """In the table's order; empty where there is no such file. Raises DamagedFileError for another table."""
+    if not file.exists():
         return []
+    rows = read_table(file)
     try:
-        with file.open(newline="") as text:
-            return [_point(row, number) for number, row in enumerate(csv.DictReader(text))]
-    except (KeyError, ValueError, csv.Error, UnicodeDecodeError) as error:
-        raise BadInputError(f"{file} is not a table of points ({one_line(error)})") from error
+        points = [_point(row, number) for number, row in enumerate(rows)]
+    except (KeyError, ValueError, OverflowError) as error:
+        raise DamagedFileError(f"{file} is not a table of points ({one_line(error)})") from error
+    return list(as_type(msgspec.to_builtins(points), list[Point], str(file)))
 
 
 def _point(row: Row, number: int) -> Point:

@@ -12,17 +12,16 @@ import sys
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-import msgspec
-import yaml
+from typing import Any, TypedDict
 
 from roofexp import __version__
+from roofexp.config.input_files import as_type, read_json, shown
 from roofexp.config.paths import PACKAGE
-from roofexp.config.yaml_file import read_yaml
-from roofexp.errors import BadInputError
+from roofexp.config.yaml_file import read_yaml, yaml_text
+from roofexp.errors import BadInputError, DamagedFileError
 from roofexp.records.files import write_atomically, write_json
 from roofexp.records.machine import Machine, RoofSet
+from roofexp.text.addresses import all_without_secrets
 
 LIBRARIES = ("hydra-core", "omegaconf", "numpy", "numba", "mlflow", "pandas", "cupy-cuda12x", "cupy-cuda13x", "torch")
 SWEEP_FILES = ("sweep.yaml", "points.csv", "roofs.json")
@@ -99,21 +98,48 @@ def _of_commits(sweep: dict[str, Any], commits: list[dict[str, Any]]) -> dict[st
 
 
 def write_sweep(folder: Path, sweep: dict[str, Any]) -> None:
-    write_atomically(folder / "sweep.yaml", yaml.safe_dump(sweep, sort_keys=False, allow_unicode=True).encode())
+    write_atomically(folder / "sweep.yaml", yaml_text(all_without_secrets(sweep)).encode())
+
+
+class _Commit(TypedDict, total=False):
+    git_commit: str | None
+    git_dirty: bool | None
+
+
+class _Described(_Commit, total=False):
+    """What the program reads of sweep.yaml; it may hold more."""
+
+    sweep_id: str
+    name: str
+    command: str
+    overrides: list[str]
+    arguments: list[str]
+    experiment: str
+    started: str
+    finished: str
+    status: str
+    plain_run: bool
+    versions: dict[str, str]
+    commits: list[_Commit]
+    machines: dict[str, Machine]
+    placing: dict[str, float | str | None]
 
 
 def read_sweep(folder: Path) -> dict[str, Any]:
-    """What sweep.yaml holds; empty where there is none. Raises ValueError for a file that is not a mapping."""
+    """What sweep.yaml holds; empty where there is none. Raises DamagedFileError for one that is no sweep's description,
+    or holds something of another type."""
     file = folder / "sweep.yaml"
-    if not file.is_file():
+    if not file.exists():
         return {}
     try:
-        sweep = read_yaml(file)
+        sweep = all_without_secrets(shown(read_yaml(file), str(file)))
     except BadInputError as error:
-        raise ValueError(str(error)) from error
+        raise DamagedFileError(str(error)) from error
     if not isinstance(sweep, dict):
-        raise ValueError(f"{file} is not a sweep's description")
-    return sweep
+        raise DamagedFileError(f"{file} is not a sweep's description")
+    stated = {key: value for key, value in sweep.items() if value is not None}
+    as_type(stated, _Described, str(file))
+    return stated
 
 
 def write_machine(folder: Path, machine: Machine) -> None:
@@ -121,15 +147,9 @@ def write_machine(folder: Path, machine: Machine) -> None:
 
 
 def read_machines(folder: Path) -> dict[str, Machine]:
-    """The machines that took part, by id."""
-    machines = {}
-    for file in folder.glob("machine-*.json"):
-        try:
-            machine = msgspec.json.decode(file.read_bytes(), type=Machine)
-        except msgspec.MsgspecError:
-            continue
-        machines[machine.machine_id] = machine
-    return machines
+    """The machines that took part, by id. Raises DamagedFileError."""
+    machines: list[Machine] = [read_json(file, Machine) for file in sorted(folder.glob("machine-*.json"))]
+    return {machine.machine_id: machine for machine in machines}
 
 
 def write_roofs(folder: Path, roofs: RoofSet) -> None:
@@ -138,15 +158,10 @@ def write_roofs(folder: Path, roofs: RoofSet) -> None:
 
 
 def read_roofs(folder: Path) -> list[RoofSet]:
-    """The roofs that the points of this sweep are placed under."""
-    sets = []
-    for file in sorted(folder.glob("roofs-*.json")):
-        try:
-            sets.append(msgspec.json.decode(file.read_bytes(), type=RoofSet))
-        except msgspec.MsgspecError:
-            continue
-    if not sets and (folder / "roofs.json").is_file():
-        sets = msgspec.json.decode((folder / "roofs.json").read_bytes(), type=list[RoofSet])
+    """The roofs that the points of this sweep are placed under. Raises DamagedFileError."""
+    sets: list[RoofSet] = [read_json(file, RoofSet) for file in sorted(folder.glob("roofs-*.json"))]
+    if not sets and (folder / "roofs.json").exists():
+        sets = read_json(folder / "roofs.json", list[RoofSet])
     return sets
 
 
@@ -165,7 +180,8 @@ def git_state() -> tuple[str | None, bool | None]:
 
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10)
+        words = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]  # a program that a folder names
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

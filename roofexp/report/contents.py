@@ -11,9 +11,9 @@ import msgspec
 
 from roofexp.errors import BadInputError
 from roofexp.records import archive
-from roofexp.records.archive import stored_config
+from roofexp.records.archive import read_or_note, stored_config
 from roofexp.records.machine import Machine, RoofSet
-from roofexp.records.point import Point
+from roofexp.records.point import UNREADABLE, Point, unreadable
 from roofexp.records.points_table import read_points_table
 from roofexp.records.sweep_folder import POINT_FILES, SWEEP_FILES, read_roofs, read_sweep
 
@@ -22,7 +22,8 @@ ALLOWED = "allowed: the folder of one sweep, with N/point.json, points.jsonl.xz 
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """``source`` says what the points were read from; ``problems`` what could not be read, a line each."""
+    """``source`` says what the points were read from; ``problems`` what is missing or could not be read, a line each,
+    ``damage`` the files among it."""
 
     folder: Path
     sweep: dict[str, Any]
@@ -34,6 +35,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     config_job: int | None
     source: Source
     problems: list[str]
+    damage: list[str]
 
     @property
     def name(self) -> str:
@@ -52,34 +54,40 @@ def read_contents(folder: Path) -> Contents:
     if not folder.is_dir():
         raise BadInputError(f"{folder}: no such folder; {ALLOWED}")
     problems: list[str] = []
-    sweep = _attempt(lambda: read_sweep(folder), {}, problems)
+    sweep = read_or_note(lambda: read_sweep(folder), {}, problems)
     points, source = _read_points(folder)
     if not points:
         raise BadInputError(f"{folder}: no point that can be read; {ALLOWED}")
     folders = archive.job_folders(folder)
-    problems += _unrecorded(folder)
-    job, config = _first_config(folder, folders)
-    roofs = _attempt(lambda: read_roofs(folder), [], problems)
+    job, config = _first_config(folder, folders, problems)
+    roofs = read_or_note(lambda: read_roofs(folder), [], problems)
     machines = {roof_set.machine.machine_id: roof_set.machine for roof_set in roofs}
     return Contents(
         folder=folder,
         sweep=sweep,
         points=points,
         folders=folders,
-        machines=machines | _attempt(lambda: archive.read_sweep_machines(folder), {}, problems),
+        machines=machines | read_or_note(lambda: archive.read_sweep_machines(folder), {}, problems),
         roofs=roofs,
         config=config,
         config_job=job,
         source=source,
-        problems=list(dict.fromkeys(problems)),
+        problems=list(dict.fromkeys([*_unrecorded(folder), *(line.replace(f"{folder}/", "") for line in problems)])),
+        damage=list(dict.fromkeys([*unreadable(points), *problems])),
     )
 
 
 def _read_points(folder: Path) -> tuple[list[Point], Source]:
     points = archive.read_sweep_points(folder)
-    if points:
+    if any(point.reason_kind != UNREADABLE for point in points):
         return points, "packed" if archive.is_packed(folder) else "records"
-    return read_points_table(folder / "points.csv"), "table"
+    try:
+        from_table = read_points_table(folder / "points.csv")
+    except BadInputError:
+        if not points:
+            raise
+        return points, "records"
+    return (from_table, "table") if from_table or not points else (points, "records")
 
 
 def _unrecorded(folder: Path) -> list[str]:
@@ -91,9 +99,11 @@ def _unrecorded(folder: Path) -> list[str]:
     return [f"{jobs} begun and left no record; continue the sweep with resume="]
 
 
-def _first_config(folder: Path, folders: dict[int, Path]) -> tuple[int | None, dict[str, Any] | None]:
+def _first_config(
+    folder: Path, folders: dict[int, Path], problems: list[str]
+) -> tuple[int | None, dict[str, Any] | None]:
     if archive.is_packed(folder):
-        packed = archive.read_configs(folder)
+        packed = read_or_note(lambda: archive.read_configs(folder, problems), {}, problems)
         return next(iter(sorted(packed.items(), key=lambda entry: entry[0])), (None, None))
     for job, own in sorted(folders.items()):
         try:
@@ -101,15 +111,6 @@ def _first_config(folder: Path, folders: dict[int, Path]) -> tuple[int | None, d
         except BadInputError:
             continue
     return None, None
-
-
-def _attempt(read: Any, otherwise: Any, problems: list[str]) -> Any:
-    """A damaged file beside the points is a line on the page and no reason to have none."""
-    try:
-        return read()
-    except (ValueError, OSError, BadInputError, msgspec.MsgspecError) as error:
-        problems.append(str(error).splitlines()[0])
-        return otherwise
 
 
 class Link(NamedTuple):

@@ -16,7 +16,7 @@ from roofexp.diagnosis.verdict_table import write_expectations
 from roofexp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.records.archive import POINTS, is_packed, job_folders, read_configs, read_sweep_points
 from roofexp.records.files import write_atomically, write_json
-from roofexp.records.point import Point, write_point
+from roofexp.records.point import UNREADABLE, Point, unreadable, write_point
 from roofexp.records.points_table import write_points_table
 from roofexp.records.sweep_folder import (
     JUDGED_WITH,
@@ -40,8 +40,9 @@ def finish(run: Run, interrupted: bool = False) -> int:
     run.finished = True
     with PROCESS.stop.finishing():
         try:
-            PROCESS.sessions.stop()
-            interrupted = interrupted or not count_points(run)
+            with PROCESS.sessions.kept():
+                PROCESS.sessions.stop()
+                interrupted = interrupted or not count_points(run)
             run.display.close()
             _make_everything(run, interrupted)
         finally:
@@ -103,7 +104,8 @@ def count_points(run: Run) -> bool:
     from roofexp.counters.counting import CountRequest, count_sweep
 
     try:
-        count_sweep(run.folder, CountRequest(phase="sweep"), say=run.display.say, progress=run.display.working)
+        wish = CountRequest(phase="sweep", override=PROCESS.counters, config_folders=PROCESS.config_folders)
+        count_sweep(run.folder, wish, say=run.display.say, progress=run.display.working)
     except KeyboardInterrupt:
         return False
     except Exception as error:  # a mistake in counting costs no timing
@@ -210,12 +212,16 @@ def _copied(folder: Path, copy: Path) -> Path:
 def _write_records(folder: Path, points: list[Point]) -> None:
     from roofexp.records.archive import packed_points
 
+    lost = unreadable(points)  # what cannot be read is not written over
     if is_packed(folder):
+        if lost:
+            raise BadInputError(f"{lost[0]}; the packed records stay as they are: give --dry-run")
         write_atomically(folder / POINTS, packed_points(points))
         return
     folders = job_folders(folder)
     for point in points:
-        write_point(folders[point.job], point)
+        if point.reason_kind != UNREADABLE:
+            write_point(folders[point.job], point)
 
 
 def _note(folder: Path, given: Mapping[str, Any]) -> None:
