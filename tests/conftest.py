@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from roofexp.devices.device_lock import FOLDER
 from roofexp.devices.environment import kernel_files_hash
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +25,8 @@ QUICK = [
 CACHE = Path(os.environ.get("ROOFEXP_TEST_CACHE") or ROOT / ".cache")  # compiled kernels, by their sources
 NUMBA_CACHE = CACHE / "roofexp" / f"numba-{kernel_files_hash()}"  # as the worker names it
 os.environ.setdefault("NUMBA_CACHE_DIR", str(NUMBA_CACHE))  # read when numba is imported
+LOCKS = tempfile.TemporaryDirectory()  # tests that measure at once check no times: each process has locks of its own
+os.environ[FOLDER] = LOCKS.name
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -95,14 +95,12 @@ def run(options: argparse.Namespace) -> int:
             session = RoofSession(device, wanted, options.outputs, folders)
             try:
                 roofs = session.roofs(bar.announce)
+                if session.fallback:
+                    bar.announce(f"device: {roofs.machine.name} ({session.fallback})")
+                if options.count:
+                    roofs = session.counted(bar.announce)
             finally:
                 session.stop()
-            if session.fallback:
-                bar.announce(f"device: {roofs.machine.name} ({session.fallback})")
-            if options.count:
-                from roofexp.roofs.counter_check import count_roofs
-
-                roofs = count_roofs(session.store(), device, bar.announce)
             sets.append(roofs)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(sets), indent=2).decode())

@@ -13,6 +13,7 @@ import msgspec
 
 from roofexp.counters.counts import Counts
 from roofexp.counters.kernel_sums import sum_launches
+from roofexp.devices.device_lock import DeviceLock, gpu_names
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel
 from roofexp.ncu import ask_metrics, explain_missing, find_ncu
@@ -58,7 +59,8 @@ def count_roofs(store: RoofStore, device: str, say: Callable[[str], None]) -> Ro
         say(f"counters: {error}")
         return store.set
     tasks = [Task(name=_range(b), kernel=k, implementation="cuda", seed=1, hot=True) for b, k in kernels]
-    counting = count(tasks, command, say)
+    with DeviceLock(gpu_names(machine.machine_id)).taken(say):
+        counting = count(tasks, command, say)
     _tell(counting, say)
     counted = [Counted(b, k, counting.launches[_range(b)]) for b, k in kernels if _range(b) in counting.launches]
     store.keep([checked(roof, counted, machine) for roof in store.set.roofs])

@@ -78,10 +78,14 @@ class RoofSession:
         policy = "cached" if wanted.cached else "measure"
         self._config = {**roofs_config(self._folders), "fill": wanted.fill, "policy": policy}
         self._worker: Any = None
+        self._use: Any = None
+        self._announce: Callable[[str], None] = print
         self.fallback: str | None = None  # why device=auto did not take the GPU
 
     def roofs(self, announce: Callable[[str], None]) -> RoofSet:
-        """Measures what is missing. Raises BadInputError for a device that is not there and an unknown precision."""
+        """Measures what is missing, when no other process measures on the device. Raises BadInputError for a device
+        that is not there and an unknown precision."""
+        self._announce = announce
         store = self.store()
         benchmarks = self._benchmarks(store)
         if self._wanted.cached:
@@ -118,7 +122,7 @@ class RoofSession:
 
     def _on_device(self, store: RoofStore) -> RoofStore:
         """The machine may be another one than the files made it look."""
-        machine = self._open()
+        machine = self._open(alone=True)
         if machine.machine_id == store.set.machine.machine_id:
             return store
         return self._store_of(machine)
@@ -135,19 +139,35 @@ class RoofSession:
         found = [*store.benchmarks(precisions, self._wanted.extra), *named]
         return list({benchmark.name: benchmark for benchmark in found}.values())
 
-    def _open(self) -> Machine:
+    def _open(self, alone: bool = False) -> Machine:
+        """``alone``: to measure, and not only to look."""
         if self._worker is None:
+            from roofexp.measure.device_use import DeviceUse
             from roofexp.measure.worker import Worker
 
             self._worker = Worker(self._device, kernel_roots(self._folders))
-        machine: Machine = self._worker.start()
+            self._use = DeviceUse(self._device, self._worker, self._announce)
+        machine: Machine = self._use.start() if alone else self._worker.start()
         self.fallback = self._worker.fallback
         return machine
 
     def _run(self, request: Any) -> Any:
         return self._worker.run(request)
 
+    def counted(self, announce: Callable[[str], None]) -> RoofSet:
+        """The roofs with checks by counters, which are counted by a process of their own."""
+        from roofexp.roofs.counter_check import count_roofs
+
+        store = self.store()
+        self._close()
+        return count_roofs(store, self._device, announce)
+
     def stop(self) -> None:
+        self._close()
+        if self._use is not None:
+            self._use.release()
+
+    def _close(self) -> None:
         if self._worker is not None:
             with contextlib.suppress(OSError):
                 self._worker.stop()

@@ -88,7 +88,7 @@ def run_at(values: dict[str, Any], where: JobPlace) -> None:
     PROCESS.stop.raise_again()
     if (where.sweep / STOP_MARK).exists():
         return
-    start_s = time.perf_counter()
+    start_s = time.perf_counter() - PROCESS.sessions.waited_s
     identity = config_hash(values)
     point = _finished_before(identity, values, where)
     if point is not None:
@@ -103,8 +103,10 @@ def run_at(values: dict[str, Any], where: JobPlace) -> None:
         point, artifacts = _failed(blank, error)
     except Exception as error:  # nobody foresaw it: this point fails, the others go on
         point, artifacts = _failed(blank, error)
-    overhead_s = time.perf_counter() - start_s - point.measuring_s
+    overhead_s = time.perf_counter() - PROCESS.sessions.waited_s - start_s - point.measuring_s
     _finish_job(msgspec.structs.replace(point, overhead_s=overhead_s), artifacts, where, values)
+    if PROCESS.run_in(where.sweep).lock is None:  # a launcher's process, which never hears of the sweep's end
+        PROCESS.sessions.let_go()
 
 
 def _finish_job(point: Point, artifacts: Artifacts, where: JobPlace, values: dict[str, Any] | None = None) -> None:
@@ -167,7 +169,7 @@ def _measure(point: Point, values: dict[str, Any], where: JobPlace) -> tuple[Poi
         return msgspec.structs.replace(point, reason_kind="bad input", reason=reason), NOTHING
     run.tell_fallback(machine.name, session.fallback)
     point = msgspec.structs.replace(
-        point, device=machine.device, machine_id=machine.machine_id, shape=kernel.shape, work=kernel.work
+        point, device=machine.device, machine_id=machine.machine_id, shape=kernel.shape, work=kernel.work, created=now()
     )
     roofs = _roofs(values, where, run, session)
     cold = values["cache"]["state"] == "cold"

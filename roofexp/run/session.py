@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from roofexp.devices.cpu.machine import missing_cores
 from roofexp.devices.environment import worker_environment
 from roofexp.errors import SkippedError
 from roofexp.measure.bench import Progress, Reply, Request
+from roofexp.measure.device_use import DeviceUse
 from roofexp.measure.worker import Worker
 from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.sweep_folder import write_machine, write_roofs
@@ -30,18 +32,19 @@ class Session:
     def __init__(self, device: str, config_folders: list[Path]) -> None:
         self._device = device
         self._worker = Worker(device, kernel_roots(config_folders))
+        self.use = DeviceUse(device, self._worker)
         self._config_folders = config_folders
         self._stores: dict[str, RoofStore] = {}  # by all that makes one set of roofs another
         self._written: set[Path] = set()
         self._clocks = ClockHold(cache_folder() / "clocks", open_gpu, ncu_or_none)
 
     def open(self) -> Machine:
-        """Starts the worker. Raises BadInputError when the device asked for is not there."""
-        return self._worker.start()
+        """Waits for the device and starts the worker. Raises BadInputError when the device asked for is not there."""
+        return self.use.start()
 
     def machine(self, sweep: Path) -> Machine:
-        """Starts the worker if need be. Raises BadInputError when the device asked for is not there."""
-        machine = self._worker.start()
+        """As ``open`` where that is still to be done; the machine is written beside the sweep's points."""
+        machine = self.use.start()
         if sweep not in self._written:
             write_machine(sweep, machine)
             self._written.add(sweep)
@@ -92,7 +95,7 @@ class Session:
         return self._clocks.ensure(clock, self._target, say)
 
     def _target(self) -> Target:
-        self._worker.start()
+        self.use.start()
         return Target(
             identity=self._worker.identity, worker_pid=self._worker.pid, environment=worker_environment(self._device)
         )
@@ -102,6 +105,7 @@ class Session:
             self._worker.stop()
         finally:
             self._clocks.release()
+            self.use.release()
 
 
 def config_folders(hydra: Any) -> list[Path]:
@@ -115,6 +119,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._open: dict[str, Session] = {}
+        self._waited_s = 0.0  # for devices that are closed again
 
     def get(self, device: str, config_folders: list[Path]) -> Session:
         """The session of a device. Another device's worker is ended first, so that its memory is free. Raises
@@ -128,7 +133,27 @@ class Sessions:
             self._open[device] = Session(device, config_folders)
         return self._open[device]
 
+    @property
+    def waited_s(self) -> float:
+        """For devices on which other processes measured."""
+        return self._waited_s + sum(session.use.waited_s for session in self._open.values())
+
+    def let_go(self) -> None:
+        """Others may have the device until the next point: between two of them, in a launcher's process, it is not
+        known whether there will be one."""
+        for session in self._open.values():
+            session.use.release()
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Devices that are closed inside the block are nobody else's before its end."""
+        with contextlib.ExitStack() as stack:
+            for session in self._open.values():
+                stack.enter_context(session.use.kept())
+            yield
+
     def stop(self) -> None:
+        self._waited_s = self.waited_s
         for session in self._open.values():
             session.stop()
         self._open.clear()
