@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.resources
 import os
+import stat
+import sys
+import tempfile
 from pathlib import Path, PurePosixPath
 
 from roofexp.errors import BadInputError
@@ -14,7 +19,42 @@ STAMP = "%Y-%m-%d_%H-%M-%S"  # of a sweep's folder, as conf/config.yaml has it
 
 def cache_folder() -> Path:
     """The user's own: compiled kernels, what ncu offers, journals of clocks that are held."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofexp"
+    ensure_home()
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofexp"
+    problem = _why_unwritable(folder)
+    return _temporary_folder(problem) if problem else folder
+
+
+def ensure_home() -> None:
+    """A temporary folder where there is neither HOME nor an entry for this user, as in containers: MLflow and others
+    cannot even be imported without a home."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = str(_temporary_folder("there is no home folder"))
+
+
+@functools.cache
+def _why_unwritable(folder: Path) -> str | None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"{folder} cannot be made ({error.strerror})"
+    return None if os.access(folder, os.W_OK) else f"{folder} cannot be written"
+
+
+@functools.cache
+def _temporary_folder(reason: str) -> Path:
+    """This user's alone: what lies in it is run."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"roofexp-{user}"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        state = folder.lstat()
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != user or state.st_mode & 0o077:
+            folder = Path(tempfile.mkdtemp(prefix="roofexp-"))
+    print(f"cache: {reason}; {folder} is used; set HOME or XDG_CACHE_HOME to choose another", file=sys.stderr)
+    return folder
 
 
 def conf_folder() -> Path:

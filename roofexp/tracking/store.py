@@ -51,7 +51,14 @@ class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def client_uri(self) -> str:
         """What the client gets: SQLite waits longer than its 5 s for other writers."""
-        return f"sqlite:///{self.database}?timeout=60" if self.database else self.uri
+        return sqlite_address(self.database, timeout="60") if self.database else self.uri
+
+
+def sqlite_address(database: Path, **options: str) -> str:
+    """With the characters of the path quoted that mean something in an address: ``%``, ``?``, ``#``."""
+    from sqlalchemy.engine import URL
+
+    return URL.create("sqlite", database=str(database), query=options).render_as_string()
 
 
 def resolve_store(store: str, uri: str | None, outputs: Path) -> StoreAddress:
@@ -66,9 +73,10 @@ def resolve_store(store: str, uri: str | None, outputs: Path) -> StoreAddress:
                 "tracking=server: no server is named; set MLFLOW_TRACKING_URI or tracking.uri=http://host:5000"
             )
         return _database_address(outputs.absolute() / "mlflow.db", default=True)
-    sqlite = re.fullmatch(r"sqlite:///([^?]+)(\?.*)?", named)
-    if sqlite:
-        return _database_address(Path(sqlite[1]).absolute(), default=False)
+    if re.fullmatch(r"sqlite:///[^?]+(\?.*)?", named):
+        from sqlalchemy.engine import make_url
+
+        return _database_address(Path(make_url(named).database or "").absolute(), default=False)
     if re.match(r"(https?:|databricks\b|(postgres|postgresql|mysql|mssql)[+:])", named):
         served = named.startswith(("http", "databricks"))
         return StoreAddress(uri=named, artifacts=None if served else outputs.absolute() / "artifacts")
@@ -175,7 +183,7 @@ def check_revision(database: Path, revision: str, revisions: list[str], version:
     if revision in revisions:
         raise TrackingError(
             f"{database}: made by an older MLflow than {version}; copy it, then run: mlflow db upgrade "
-            f"sqlite:///{database}"
+            f"{sqlite_address(database)}"
         )
     raise TrackingError(
         f"{database}: made by a newer MLflow than {version} (schema {revision or 'unknown'}); install a newer mlflow, "

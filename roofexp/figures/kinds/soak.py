@@ -217,7 +217,8 @@ def _key(strips: list[Strip], course: Course, font: float) -> list[Line2D]:
 def _short(name: str, look: dict[str, Any], font: float) -> Line2D:
     """A mark for the key, which has room for a mark and not for a line."""
     from matplotlib.lines import Line2D
+    from matplotlib.path import Path as Outline
 
-    dashed = "linestyle" in look
+    dashes = Outline([(-1, 0), (-0.3, 0), (0.3, 0), (1, 0)], [1, 2, 1, 2])
     mark = {"markersize": 0.95 * font, "markeredgewidth": 2.2 * look["linewidth"], "linestyle": "none"}
-    return Line2D([], [], color=look["color"], marker=(r"$-\ -$" if dashed else "_"), label=name, **mark)
+    return Line2D([], [], color=look["color"], marker=(dashes if "linestyle" in look else "_"), label=name, **mark)
