@@ -13,7 +13,6 @@ from roofexp.config.paths import kernel_roots
 from roofexp.config.settings import PlacingSettings, placing_of
 from roofexp.counters.join import counted_point, join, join_failure, tidy_table
 from roofexp.devices.device_lock import DeviceLock, gpu_names
-from roofexp.devices.device_lock import DeviceLock, gpu_names
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel, build_kernel
 from roofexp.ncu import Explanation, Offer, ask_metrics, explain_missing, find_ncu
@@ -174,7 +173,6 @@ class _Counter:
         plural = "s" if len(group) > 1 else ""
         self._say(f"counters: {len(group)} point{plural} under ncu {offer.version or ''}".rstrip())
         with DeviceLock(gpu_names(group[0].point.machine_id or "")).taken(self._say):
-            with DeviceLock(gpu_names(group[0].point.machine_id or "")).taken(self._say):
             counting = count([_task(candidate) for candidate in group], command, self._progress)
         self._write(group, counting, missing | counting.missing, offer)
 

@@ -11,7 +11,6 @@ from roofexp.devices.device_lock import DeviceLock, Say, core_names
 from roofexp.measure.worker import Worker
 from roofexp.records.machine import Machine
 
-
 PRINT = functools.partial(print, flush=True)  # who waits is told at once, also through a pipe
 
 
