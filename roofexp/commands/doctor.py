@@ -20,7 +20,7 @@ import msgspec
 
 from roofexp.commands import run_command
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.text.console import one_line
+from roofexp.text.console import one_line, printable
 from roofexp.text.numbers import engineering, percent
 
 State = Literal["ok", "limited", "missing"]
@@ -44,6 +44,7 @@ def examine(outputs: Path) -> list[Finding]:
     checks: dict[str, Callable[[], Iterable[Finding]]] = {
         "packages": check_packages,
         "CPU": check_cpu,
+        "environment": check_environment,
         "GPU": check_gpu,
         "NVRTC": check_nvrtc,
         "ncu": check_ncu,
@@ -70,12 +71,17 @@ def check_packages() -> list[Finding]:
 
 
 def check_cpu() -> list[Finding]:
-    from roofexp.devices.cpu.machine import describe_cpu
+    from roofexp.devices.cpu.machine import allowed_cpus, describe_cpu, usable_cores
 
-    machine = describe_cpu(None)
+    machine, usable = describe_cpu(None), usable_cores()
     caches = ", ".join(f"{level.upper()} {_cache_size(size)}" for level, size in machine.cache_bytes.items())
     says = f"{machine.name}, {machine.units} cores in use, {caches or 'caches unknown'}"
     findings = [Finding(what="CPU", state="ok", says=says)]
+    quota = "none" if usable.quota is None else f"{usable.quota:.3g} CPUs"
+    says = f"{len(usable.by_core)} cores, {len(allowed_cpus())} of {os.cpu_count()} logical CPUs allowed, quota {quota}"
+    says = f"{says}; {usable.says}" if usable.says else says
+    findings.append(Finding(what="cores", state="limited" if usable.says else "ok", says=says))
+    findings.append(Finding(what="memory", state="ok", says=_memory()))
     findings += [Finding(what="CPU", state="limited", says=f"unknown: {reason}") for reason in machine.unknown]
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     if load > 0.3:
@@ -83,6 +89,31 @@ def check_cpu() -> list[Finding]:
         findings.append(
             Finding(what="quiet", state="limited", says=f"the machine is {percent(load)} loaded", cure=cure)
         )
+    return findings
+
+
+def _memory() -> str:
+    from roofexp.devices.cpu.control_group import memory_limit
+    from roofexp.devices.cpu.machine import memory_bytes, memory_free_bytes
+
+    limit = memory_limit()
+    group = f"limit of the control group {engineering(limit, 'B')}" if limit else "no limit of a control group"
+    return f"{engineering(memory_bytes(), 'B')}, {engineering(memory_free_bytes(), 'B')} free, {group}"
+
+
+def check_environment() -> list[Finding]:
+    """Variables of the shell that would change a measurement: what becomes of each."""
+    from roofexp.devices.environment import NAMED_ONLY, changes_measurements, worker_environment
+
+    used, findings = worker_environment("cpu"), []
+    for name, value in sorted(os.environ.items()):
+        if changes_measurements(name) and used.get(name) != value:
+            becomes = f"{used[name]} is used" if name in used else "left out"
+            says = f"{name}={printable(value)}: {becomes} while measuring"
+            findings.append(Finding(what="environment", state="ok", says=says))
+        elif name in NAMED_ONLY and value:
+            says, cure = f"{name}={printable(value)} holds while measuring too", f"unset {name}, or expect other rates"
+            findings.append(Finding(what="environment", state="limited", says=says, cure=cure))
     return findings
 
 
@@ -107,10 +138,10 @@ def check_gpu() -> list[Finding]:
     if limit and default and limit < 0.99 * default:
         says = f"{limit:.0f} W, the default is {default:.0f} W: compute roofs will be lower"
         findings.append(Finding(what="power limit", state="limited", says=says, cure="nvidia-smi -pl (administrator)"))
-    others = nvml.processes()
-    if others:
+    others = nvml.others()
+    if others and others.processes:
         cure = "wait for them, or use another GPU with device=cuda:1"
-        says = f"{others} program{'s' if others > 1 else ''} computing on this GPU"
+        says = f"{others.processes} program{'s' if others.processes > 1 else ''} computing on this GPU"
         findings.append(Finding(what="other work", state="limited", says=says, cure=cure))
     return findings
 
