@@ -324,8 +324,8 @@ def test_runs_are_found_by_their_mlflow_id(folders: tuple[Path, Path], tmp_path:
     uri = f"sqlite:///{tmp_path}/store/mlflow.db"
     tracker = open_store("sqlite", uri, "roofexp", tmp_path / "store")
     tracker.mirror(folders[0])
-    first = tracker.runs.search({"roofexp.sweep_id": "monday", "roofexp.kind": "sweep"})[0].run_id
-    second = tracker.runs.search({"roofexp.sweep_id": "monday", "roofexp.kind": "point"})[0].run_id
+    first = tracker.runs.search({"roofexp.sweep_id": "monday", "roofexp.kind": "sweep"})[0].info.run_id
+    second = tracker.runs.search({"roofexp.sweep_id": "monday", "roofexp.kind": "point"})[0].info.run_id
     monkeypatch.chdir(tmp_path)
     assert run_command("compare", [first, second, "--uri", uri, "--no-files"]) == 0
     assert "3 unchanged of 3" in capsys.readouterr().out

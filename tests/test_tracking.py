@@ -26,6 +26,7 @@ from roofexp.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_POINT_FAILED, BadInputE
 from roofexp.records.point import Check, Clock, Flag, Placement, Point, Timing, Traffic, Work, write_point
 from roofexp.tracking import SafeTracker, Tracker, open_store, store
 from roofexp.tracking.client import _create_database, _revisions_of_mlflow
+from roofexp.tracking.run import build_content
 from roofexp.tracking.store import TrackingError, TrackingInputError
 
 ROOT = Path(__file__).parents[1]
@@ -311,7 +312,23 @@ def test_keys_that_mlflow_refuses_are_renamed_and_stay_apart(outputs: Path) -> N
     (child,) = runs_of(tracker, "point")
     logged = {key: value for key, value in child.data.params.items() if key.startswith("params.")}
     assert sorted(logged.values()) == sorted(["1", "2", "3", "4", "5", "6", "[1, 2]"])
-    assert (logged["params.a_0_"], logged["params.a_0__2"]) == ("1", "2")
+    originals = {key.removeprefix("original/"): text for key, text in child.data.tags.items() if "original/" in key}
+    square = next(name for name, original in originals.items() if original == "params.a[0]")
+    assert (logged[square], square[:12]) == ("1", "params.a_0__")
+    assert {"params.a[0]", "params.a(0)"} <= set(originals.values())
+
+
+def test_a_metric_has_the_same_name_in_every_run() -> None:
+    both = build_content("run", "FINISHED", (0, 1), {}, {"rate[dram]": 1.0, "rate(dram)": 2.0, "rate_dram_": 3.0}, {})
+    alone = build_content("run", "FINISHED", (0, 1), {}, {"rate(dram)": 2.0}, {})
+    assert sorted(both.metrics.values()) == [1.0, 2.0, 3.0]
+    assert both.metrics["rate_dram_"] == 3.0
+    ((name, value),) = alone.metrics.items()
+    assert both.metrics[name] == value == 2.0
+    assert both.tags[f"original/{name}"] == alone.tags[f"original/{name}"] == "rate(dram)"
+    long = build_content("run", "FINISHED", (0, 1), {}, {"x" * 400: 1.0}, {})
+    assert all(len(key) <= 250 for key in (*long.metrics, *long.tags))
+    assert list(long.tags.values()) == ["x" * 400]
 
 
 # mirroring again
@@ -340,7 +357,7 @@ def test_live_tracking_and_mirroring_later_give_the_same_runs(outputs: Path) -> 
     assert runs_of(live, "sweep")[0].info.status == "RUNNING"
     for point in (make_point(0), make_point(1)):
         live.log_point(point, folder / str(point.job))
-    assert live.finish_sweep(folder).unchanged == 2
+    assert live.mirror(folder).unchanged == 2
     later.mirror(folder)
     for kind in ("sweep", "point"):
         assert list(map(comparable, runs_of(live, kind))) == list(map(comparable, runs_of(later, kind)))
@@ -674,6 +691,7 @@ def test_an_older_schema_is_not_migrated_unasked(outputs: Path) -> None:
     error = refusal("sqlite", None, outputs)
     assert not isinstance(error, BadInputError), "measuring goes on"
     assert "mlflow db upgrade sqlite:///" in str(error)
+    assert "tracking.uri=" in str(error)
     assert (outputs / "mlflow.db").read_bytes() == before
 
 

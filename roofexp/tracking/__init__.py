@@ -13,7 +13,7 @@ import msgspec
 
 from roofexp.records.point import Point
 from roofexp.text.console import one_line
-from roofexp.tracking.client import POINTS, SWEEPS, RunStore, StoredRun, open_runs, page
+from roofexp.tracking.client import POINTS, SWEEPS, RunStore, open_runs, page
 from roofexp.tracking.point_run import point_content, record_hash
 from roofexp.tracking.store import TrackingInputError, resolve_store, shown
 from roofexp.tracking.sweep_run import (
@@ -105,14 +105,11 @@ class Tracker:
             self._machines = read_machines(folder.parent, self._sweep)
         return self._put_point(point, folder, self._machines.get(point.machine_id or ""))
 
-    def finish_sweep(self, folder: Path, status: str | None = None) -> Mirrored:
-        """Mirrors what is still missing and ends the parent: FINISHED, FAILED or KILLED, by the files unless given."""
-        return self.mirror(folder, status)
-
     def mirror(
         self, folder: Path, status: str | None = None, on_point: Callable[[int, int], None] | None = None
     ) -> Mirrored:
-        """Makes the runs of a sweep agree with its files. ``on_point`` gets how many of how many are done.
+        """Makes the runs of a sweep agree with its files and ends the parent: FINISHED, FAILED or KILLED, by the files
+        unless ``status`` is given. ``on_point`` gets how many of how many are done.
 
         Raises BadInputError for a folder without a sweep.
         """
@@ -149,24 +146,24 @@ class Tracker:
         with self.runs.exclusive():
             parents = self.runs.search({"roofexp.sweep_id": str(sweep["sweep_id"]), "roofexp.kind": "sweep"})
             if not parents:
-                created = self.runs.create(opening_content(sweep)).run_id
+                created: str = self.runs.create(opening_content(sweep)).info.run_id
                 self._running.add(created)
                 return created
-        parent = parents[0].run_id
+        parent: str = parents[0].info.run_id
         for extra in parents[1:]:
-            for run in (extra, *self._children_of(extra.run_id)):
-                self._delete(run.run_id)
+            for run in (extra, *self._children_of(extra.info.run_id)):
+                self._delete(run.info.run_id)
         for run in self._children_of(parent):
             self._take_child(run)
         return parent
 
-    def _children_of(self, parent: str) -> list[StoredRun]:
+    def _children_of(self, parent: str) -> list[Any]:
         return self.runs.search({"mlflow.parentRunId": parent, "roofexp.kind": "point"})
 
-    def _take_child(self, run: StoredRun) -> None:
+    def _take_child(self, run: Any) -> None:
         """Of several runs of one point (two processes mirrored it at once) one stays, a complete one if there is."""
-        job = run.tags.get("roofexp.job", "")
-        child = Child(run.run_id, run.tags.get("roofexp.record_hash", ""), run.status)
+        job = run.data.tags.get("roofexp.job", "")
+        child = Child(run.info.run_id, run.data.tags.get("roofexp.record_hash", ""), run.info.status)
         other = self._children.get(job)
         if other is not None:
             child, extra = (child, other) if child.complete or not other.complete else (other, child)
@@ -183,10 +180,11 @@ class Tracker:
             self._delete(child.run_id)
         content = point_content(point, self._sweep, machine)
         run = self.runs.create(content, {"mlflow.parentRunId": self._parent})
-        self._running.add(run.run_id)
+        run_id = run.info.run_id
+        self._running.add(run_id)
         self.runs.upload(run, point_files(folder), content.long_values)
-        self._end(run.run_id, content.status, content.end_ms)
-        self._children[str(point.job)] = Child(run.run_id, now, content.status)
+        self._end(run_id, content.status, content.end_ms)
+        self._children[str(point.job)] = Child(run_id, now, content.status)
         return "renewed" if child else "new"
 
     def _end_abandoned(self, sweep: SweepFolder) -> None:
@@ -200,15 +198,16 @@ class Tracker:
         assert self._parent
         content = closing_content(sweep, status)
         run = self.runs.get(self._parent)
-        tags = {key: text for key, text in content.tags.items() if run.tags.get(key) != text}
+        tags = {key: text for key, text in content.tags.items() if run.data.tags.get(key) != text}
         content_hash = tags.pop("roofexp.content_hash", None)
-        if content_hash is None and run.status == status:
+        if content_hash is None and run.info.status == status:
             self._running.discard(self._parent)
             return
         # a param cannot be changed; of a metric a store calls the latest the current one, so a change is of now
-        params = {key: text for key, text in content.params.items() if key not in run.params}
-        metrics = {key: value for key, value in content.metrics.items() if run.metrics.get(key) != value}
-        self.runs.log(self._parent, params, metrics, tags, _now_ms() if run.metrics else content.end_ms)
+        params = {key: text for key, text in content.params.items() if key not in run.data.params}
+        metrics = {key: value for key, value in content.metrics.items() if run.data.metrics.get(key) != value}
+        now_ms = round(time.time() * 1000)
+        self.runs.log(self._parent, params, metrics, tags, now_ms if run.data.metrics else content.end_ms)
         self.runs.upload(run, sweep_files(sweep.folder), content.long_values)
         if content_hash:  # after all the rest: until then the run counts as not mirrored
             self.runs.log(self._parent, {}, {}, {"roofexp.content_hash": content_hash}, content.end_ms)
@@ -221,10 +220,6 @@ class Tracker:
     def _delete(self, run_id: str) -> None:
         self.runs.delete(run_id)
         self._running.discard(run_id)
-
-
-def _now_ms() -> int:
-    return round(time.time() * 1000)
 
 
 class SafeTracker:
@@ -248,7 +243,7 @@ class SafeTracker:
     def finish_sweep(self, folder: Path, status: str | None = None) -> None:
         """Completes what an earlier failure left out, if the store is back."""
         failed_before = self.failed
-        done = self._attempt(lambda tracker: tracker.finish_sweep(folder, status))
+        done = self._attempt(lambda tracker: tracker.mirror(folder, status))
         if failed_before and done:
             log.warning("MLflow is complete after all: %s is mirrored", self.folder)
 
@@ -263,17 +258,14 @@ class SafeTracker:
         try:
             action(self.tracker)
         except Exception as error:  # a mirror that fails is no reason to lose a measurement
-            self._say(error)
+            if not self.failed:
+                self.failed = True
+                log.warning(
+                    "MLflow failed (%s); measured results are complete in %s; "
+                    "mirror later with: python -m roofexp.track %s",
+                    one_line(error),
+                    self.folder,
+                    self.folder,
+                )
             return False
         return True
-
-    def _say(self, error: Exception) -> None:
-        if self.failed:
-            return
-        self.failed = True
-        log.warning(
-            "MLflow failed (%s); measured results are complete in %s; mirror later with: python -m roofexp.track %s",
-            one_line(error),
-            self.folder,
-            self.folder,
-        )

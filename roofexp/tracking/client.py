@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-
 from roofexp.records.files import write_atomically
 from roofexp.text.console import one_line
 from roofexp.tracking.run import RunContent
@@ -58,25 +56,15 @@ def _no_warnings() -> Iterator[None]:
         yield
 
 
-class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as the store has it."""
-
-    run_id: str
-    status: str
-    artifact_uri: str
-    params: dict[str, str]
-    metrics: dict[str, float]
-    tags: dict[str, str]
-
-
 class RunStore:
-    """Raises what MLflow raises. Runs are named by id only, so MLFLOW_RUN_ID and an active run change nothing."""
+    """Gives MLflow's own runs and raises what MLflow raises. Runs are named by id only, so MLFLOW_RUN_ID and an active
+    run change nothing."""
 
     def __init__(self, client: Any, address: StoreAddress, experiment: str, experiment_id: str) -> None:
         self.client, self.address = client, address
         self.experiment, self.experiment_id = experiment, experiment_id
 
-    def create(self, content: RunContent, tags: Mapping[str, str] | None = None) -> StoredRun:
+    def create(self, content: RunContent, tags: Mapping[str, str] | None = None) -> Any:
         """A new run with all but its files, still running."""
         run = self.client.create_run(
             self.experiment_id,
@@ -85,21 +73,21 @@ class RunStore:
             run_name=content.name,
         )
         self.log(run.info.run_id, content.params, content.metrics, {}, content.end_ms)
-        return _stored(run)
+        return run
 
-    def get(self, run_id: str) -> StoredRun:
-        return _stored(self.client.get_run(run_id))
+    def get(self, run_id: str) -> Any:
+        return self.client.get_run(run_id)
 
-    def search(self, tags: Mapping[str, str]) -> list[StoredRun]:
+    def search(self, tags: Mapping[str, str]) -> list[Any]:
         """All runs with these tags, the oldest first."""
         condition = " and ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items())
-        runs: list[StoredRun] = []
+        runs: list[Any] = []
         token = None
         while True:
             page = self.client.search_runs(
                 [self.experiment_id], condition, max_results=RUNS_AT_ONCE, order_by=["start_time ASC"], page_token=token
             )
-            runs += map(_stored, page)
+            runs += page
             token = page.token
             if not token:
                 return runs
@@ -116,16 +104,18 @@ class RunStore:
 
         values = [Metric(key, float(value), at_ms, 0) for key, value in metrics.items()]
         marks = [RunTag(key, text) for key, text in tags.items()]
-        for part in _parts([Param(key, text) for key, text in params.items()], PARAMS_AT_ONCE):
+        texts = [Param(key, text) for key, text in params.items()]
+        for start in range(0, max(len(texts), 1), PARAMS_AT_ONCE):
+            part = texts[start : start + PARAMS_AT_ONCE]
             self.client.log_batch(run_id, metrics=values, params=part, tags=marks)
             values, marks = [], []
 
-    def upload(self, run: StoredRun, files: Iterable[tuple[Path, str]], long_values: Mapping[str, str]) -> None:
+    def upload(self, run: Any, files: Iterable[tuple[Path, str]], long_values: Mapping[str, str]) -> None:
         """``files`` each with its folder among the run's artifacts; the full text of what was cut beside them."""
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         # the client's own log_artifact asks the store for the run again for every file
-        artifacts = get_artifact_repository(run.artifact_uri, tracking_uri=self.address.client_uri)
+        artifacts = get_artifact_repository(run.info.artifact_uri, tracking_uri=self.address.client_uri)
         for file, place in files:
             artifacts.log_artifact(str(file), place or None)
         if long_values:
@@ -147,23 +137,6 @@ class RunStore:
 
     def delete(self, run_id: str) -> None:
         self.client.delete_run(run_id)
-
-
-def _stored(run: Any) -> StoredRun:
-    return StoredRun(
-        run_id=run.info.run_id,
-        status=run.info.status,
-        artifact_uri=run.info.artifact_uri,
-        params=run.data.params,
-        metrics=run.data.metrics,
-        tags=run.data.tags,
-    )
-
-
-def _parts(values: list[Any], length: int) -> Iterator[list[Any]]:
-    """At least one part, which may be empty."""
-    for start in range(0, max(len(values), 1), length):
-        yield values[start : start + length]
 
 
 def open_runs(address: StoreAddress, experiment: str) -> RunStore:

@@ -8,10 +8,13 @@ from typing import Any
 
 import msgspec
 
+from roofexp.records.machine import COUNTED_LEVELS
 from roofexp.records.point import Counted, Point
 from roofexp.records.points_table import clock_columns, verdict_columns
 from roofexp.text.numbers import engineering
 from roofexp.tracking.run import RunContent, build_content, hash_of, is_finite, milliseconds, sweep_tags
+
+ENERGY_COLUMNS = ("power_w", "energy_per_launch_j", "flop_per_j")
 
 
 def point_values(point: Point) -> dict[str, float | None]:
@@ -31,7 +34,7 @@ def point_values(point: Point) -> dict[str, float | None]:
 
 
 def _timed_values(point: Point) -> dict[str, float | None]:
-    timing, clock = point.timing, point.clock
+    timing = point.timing
     level = point.traffic.level if point.traffic else "dram"
     moved_per_s = per_second(point.traffic.bytes if point.traffic else None, point)
     intensity = _intensity(point)
@@ -41,31 +44,24 @@ def _timed_values(point: Point) -> dict[str, float | None]:
         f"ai/{level}_flop_per_byte": intensity,
         "mem/bytes_per_s": moved_per_s,  # at whichever level: all points have these two, so that they can be compared
         "ai/flop_per_byte": intensity,
-        "time/event_median_s": timing.median_s if timing else None,
+        "time/event_median_s": point.time_s,
         "time/p5_s": timing.p5_s if timing else None,
         "time/p95_s": timing.p95_s if timing else None,
         "time/samples": timing.samples if timing else None,
-        "clock/core_hz" if point.device == "cpu" else "clock/sm_hz": clock.compute_hz if clock else None,
+        "clock/core_hz" if point.device == "cpu" else "clock/sm_hz": point.compute_hz,
     }
 
 
 def _clock_values(point: Point) -> dict[str, float | None]:
     """Power, energy and lost time: what a device does not count is no gap of the point."""
     columns = clock_columns(point)
-    values = {
-        "clock/nvml_sm_hz": columns["nvml_sm_hz"],
-        "clock/duty_held": columns["duty_held"],
-        "clock/throttled_share": columns["throttled_share"],
-        "energy/power_w": columns["power_w"],
-        "energy/per_launch_j": columns["energy_per_launch_j"],
-        "energy/flop_per_j": columns["flop_per_j"],
-    }
-    return {key: value for key, value in values.items() if value is not None}
+    metrics = {f"clock/{name}": columns[name] for name in ("nvml_sm_hz", "duty_held", "throttled_share")}
+    metrics |= {f"energy/{name.removeprefix('energy_')}": columns[name] for name in ENERGY_COLUMNS}
+    return {key: value for key, value in metrics.items() if value is not None}
 
 
 def _counted_values(point: Point, counted: Counted) -> dict[str, float | None]:
     """What the counters gave: a metric that they did not give is no gap of the point."""
-    levels = ("dram", "l2", "l1", "shared")
     values: dict[str, float | None] = {
         "counted/issued_flops": counted.flops,
         "counted/issued_per_useful_flop": counted.flops_ratio,
@@ -75,8 +71,8 @@ def _counted_values(point: Point, counted: Counted) -> dict[str, float | None]:
         "roof/profiled_fraction": counted.fraction,
         "counted/sol_sm_pct": counted.sol_sm_pct,
         "counted/sol_memory_pct": counted.sol_memory_pct,
-        **{f"counted/{level}_bytes": counted.bytes_at(level) for level in levels},
-        **{f"ai/{level}_flop_per_byte": point.intensity_at(level) for level in levels if counted.bytes_at(level)},
+        **{f"counted/{level}_bytes": counted.bytes_at(level) for level in COUNTED_LEVELS},
+        **{f"ai/{level}_flop_per_byte": point.intensity_at(level) for level in COUNTED_LEVELS},
     }
     return {key: value for key, value in values.items() if value is not None}
 
@@ -96,7 +92,7 @@ def _placed_values(point: Point) -> dict[str, float | None]:
 
 def per_second(amount: float | None, point: Point) -> float | None:
     """An amount of one launch as a rate at the event time; None where either is not known."""
-    return amount / point.timing.median_s if amount is not None and point.timing and point.timing.median_s else None
+    return amount / point.time_s if amount is not None and point.time_s else None
 
 
 def _intensity(point: Point) -> float | None:
@@ -181,8 +177,7 @@ def point_name(point: Point) -> str:
     parts = [point.kernel, str(point.size), point.precision]
     parts += [point.cache_state] if point.cache_state != "cold" else []
     parts += [point.fill] if point.fill != "normal" else []
-    asked = point.clock.asked if point.clock else None
-    parts += [(asked or point.clock_mode).replace(" ", "-")] if point.clock_mode != "observe" else []
+    parts += [(point.clock_asked or point.clock_mode).replace(" ", "-")] if point.clock_mode != "observe" else []
     swept = (re.match(r"\+{0,2}kernel\.(?:params|scalars)\.(\w+)=(.+)", text) for text in point.overrides)
     return "-".join(parts + [f"{match[1]}{match[2]}" for match in swept if match])
 
@@ -194,7 +189,7 @@ def _point_params(point: Point, machine: str | None) -> dict[str, Any]:
         "size": point.size,
         "precision": point.precision,
         "clock_mode": point.clock_mode,
-        "clock_asked": point.clock.asked if point.clock else None,
+        "clock_asked": point.clock_asked,
         "cache_state": point.cache_state,
         "fill": point.fill,
         "device": point.device,
