@@ -44,7 +44,7 @@ def known_machine_id(request: str) -> str | None:
 def _only_gpu() -> str | None:
     import pynvml
 
-    from roofexp.devices.cuda.machine import gpu_id, managed
+    from roofexp.devices.cuda.machine import gpu_id, managed, slice_profile
     from roofexp.devices.nvml import Nvml
 
     pynvml.nvmlInit()
@@ -52,7 +52,11 @@ def _only_gpu() -> str | None:
         return None
     uuid = pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(0))
     uuid = uuid.decode() if isinstance(uuid, bytes) else str(uuid)
-    return gpu_id(uuid, managed(Nvml(uuid, "")))
+    nvml = Nvml(uuid, "")
+    details = managed(nvml)
+    if details["mig"] or slice_profile(str(nvml.ask("GetName"))):
+        return None  # which slice this process has, CUDA alone knows
+    return gpu_id(uuid, details)
 
 
 CLOCK_MODE = "observe"  # roofs are kept per cycle and redrawn at other clocks: one mode serves the command

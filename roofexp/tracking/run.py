@@ -14,6 +14,7 @@ from typing import Any, TypeGuard, TypeVar
 import msgspec
 
 KEY_LENGTH = 250
+_ORIGINAL = "original/"
 V = TypeVar("V")
 
 
@@ -39,29 +40,28 @@ def cut_all(texts: Mapping[str, str], length: int) -> dict[str, str]:
 
 
 def clean_key(key: str) -> str:
-    """MLflow takes letters, digits and ``_ - . : / space``, and no key that is not a plain relative path."""
+    """MLflow takes letters, digits and ``_ - . : / space``, and no key that is not a plain relative path. A key that
+    has to be changed ends with a hash of the original: two never meet, and each has the same name in every run."""
     cleaned = re.sub(r"[^\w.\-:/ ]", "_", key)
     if posixpath.normpath(cleaned) != cleaned or cleaned.startswith(("/", "..")) or cleaned == ".":
         cleaned = cleaned.replace("/", "_").replace("..", "__") or "_"
         cleaned = "_" if cleaned == "." else cleaned
-    if len(cleaned) <= KEY_LENGTH:
-        return cleaned
-    return f"{cleaned[: KEY_LENGTH - 9]}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    if cleaned == key and len(key) <= KEY_LENGTH:
+        return key
+    return f"{cleaned[: KEY_LENGTH - 9]}_{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def clean_keys(values: Mapping[str, V]) -> dict[str, V]:
-    """Keys that become the same by cleaning stay apart by a number."""
-    cleaned: dict[str, V] = {}
-    for key, value in values.items():
-        name, number = clean_key(key), 1
-        while name in cleaned:
-            number += 1
-            name = f"{clean_key(key)[: KEY_LENGTH - 4]}_{number}"
-        cleaned[name] = value
-    return cleaned
+    return {clean_key(key): value for key, value in values.items()}
 
 
-FORMAT = 2  # of what is written into a run; a higher one makes mirroring renew older runs
+def originals(*keyed: Mapping[str, Any]) -> dict[str, str]:
+    """Tags that keep the names which had to be changed, by the end of the new ones."""
+    changed = {clean_key(key): key for values in keyed for key in values if clean_key(key) != key}
+    return {f"{_ORIGINAL}{name[len(_ORIGINAL) - KEY_LENGTH :]}": key for name, key in changed.items()}
+
+
+FORMAT = 3  # of what is written into a run; a higher one makes mirroring renew older runs
 PARAM_LENGTH, TAG_LENGTH, NAME_LENGTH = 6000, 8000, 250  # characters that MLflow keeps
 
 
@@ -86,9 +86,12 @@ def build_content(
     metrics: Mapping[str, float | None],
     tags: Mapping[str, Any],
 ) -> RunContent:
-    """Leaves out what has no value, cuts what is too long and renames keys that MLflow refuses."""
+    """Leaves out what has no value, cuts what is too long and renames keys that MLflow refuses; tags
+    ``original/<new name>`` keep the old names."""
     texts = clean_keys({key: text_of(value) for key, value in params.items() if value is not None})
+    known = {key: value for key, value in metrics.items() if is_finite(value)}
     tag_texts = clean_keys({key: text_of(value) for key, value in tags.items() if value is not None})
+    tag_texts |= originals(params, known, tags)
     long_values = {f"params/{key}": text for key, text in texts.items() if len(text) > PARAM_LENGTH}
     long_values |= {f"tags/{key}": text for key, text in tag_texts.items() if len(text) > TAG_LENGTH}
     if len(name) > NAME_LENGTH:
@@ -99,7 +102,7 @@ def build_content(
         start_ms=times[0],
         end_ms=times[1],
         params=cut_all(texts, PARAM_LENGTH),
-        metrics=clean_keys({key: value for key, value in metrics.items() if is_finite(value)}),
+        metrics=clean_keys(known),
         tags=cut_all(tag_texts, TAG_LENGTH),
         long_values=long_values,
     )

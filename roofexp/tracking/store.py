@@ -182,8 +182,8 @@ def check_revision(database: Path, revision: str, revisions: list[str], version:
         return
     if revision in revisions:
         raise TrackingError(
-            f"{database}: made by an older MLflow than {version}; copy it, then run: mlflow db upgrade "
-            f"{sqlite_address(database)}"
+            f"{database}: made by an older MLflow than {version}; copy it and run: mlflow db upgrade "
+            f"{sqlite_address(database)}; or {OTHER_STORE}"
         )
     raise TrackingError(
         f"{database}: made by a newer MLflow than {version} (schema {revision or 'unknown'}); install a newer mlflow, "
