@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from roofexp.devices.cuda.stopwatch import CudaStopwatch
-from roofexp.devices.nvml import Nvml, NvmlSampler
+from roofexp.devices.nvml import Nvml, NvmlSampler, Row
 from roofexp.errors import FailedError
 from roofexp.placing.limits import architecture_rates
 from roofexp.records.clock_readings import NVML, ClockReadings
@@ -38,9 +39,36 @@ def why_no_cuda(index: int) -> str | None:
 def open_nvml(index: int) -> Nvml | None:
     """NVML for a CUDA device; None where the library or the driver is missing."""
     try:
-        return Nvml(gpu_uuid(index), bus_id(index))
+        return (SliceNvml if slice_profile(gpu_name(index)) else Nvml)(gpu_uuid(index), bus_id(index))
     except Exception:  # pynvml raises its own kinds, and ImportError
         return None
+
+
+class SliceNvml(Nvml):
+    """NVML of the whole GPU that a slice is a part of: what it draws is not what the slice draws."""
+
+    def row(self) -> Row:
+        return {**super().row(), "power_w": None}
+
+    def energy_j(self) -> float | None:
+        return None
+
+
+_SLICE = re.compile(r"\bMIG (?P<mig>\S+)|(?:GRID |NVIDIA )?(?P<vgpu>\w+(?:-\d+)?-\d+[ABCQ])$")
+
+
+def slice_profile(name: str) -> str | None:
+    """The profile of a MIG instance (``3g.71gb``) or the type of a virtual GPU (``A100X-4-40C``), by the name that the
+    driver gives it; None for a whole GPU."""
+    found = _SLICE.search(name)
+    return (found["mig"] or found["vgpu"]) if found else None
+
+
+def gpu_name(index: int) -> str:
+    import cupy
+
+    name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def gpu_uuid(index: int) -> str:
@@ -69,8 +97,7 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
     import cupy
 
     properties = cupy.cuda.runtime.getDeviceProperties(index)
-    name = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
-    arch, sms = architecture(index), int(properties["multiProcessorCount"])
+    name, arch, sms = gpu_name(index), architecture(index), int(properties["multiProcessorCount"])
     details: dict[str, Any] = {
         "architecture": arch,
         "memory_bus_bits": properties.get("memoryBusWidth"),
@@ -80,9 +107,18 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
         "cuda_runtime": _cuda_version(cupy.cuda.runtime.runtimeGetVersion()),
         **(managed(nvml) if nvml else {}),
     }
+    profile = slice_profile(name) or ("of an unknown profile" if details.get("mig") else None)
+    if profile:
+        details |= {"slice": profile, "slice_sms": sms, **dict.fromkeys(_OF_THE_WHOLE)}
     rates = architecture_rates(arch, name)
     unknown = [] if nvml else ["clocks beside the timing, power, temperature: NVML is missing (install nvidia-ml-py)"]
-    unknown += [f"{key}: the driver does not say" for key, value in details.items() if value is None]
+    unknown += [
+        f"{key}: the driver says it of the whole GPU, not of the slice {profile}"
+        if profile and key in _OF_THE_WHOLE
+        else f"{key}: the driver does not say"
+        for key, value in details.items()
+        if value is None
+    ]
     if rates is None:
         unknown.append(f"limits: architecture {arch} is not in the table (roofexp/limits.yaml)")
     memory_hz = details.get("memory_max_hz")
@@ -106,11 +142,17 @@ def describe_gpu(index: int, nvml: Nvml | None) -> Machine:
     )
 
 
+# NVML and CUDA say these of the GPU that a slice is a part of; without the bus width there is no DRAM limit either
+_OF_THE_WHOLE = ("memory_bus_bits", "power_limit_w", "power_limit_default_w", "power_limit_max_w")
+
+
 def gpu_id(uuid: str, details: dict[str, Any]) -> str:
     """Stands for what a GPU's roofs belong to: the chip (by UUID, which cannot be read back from it), its driver, its
-    power limit and its MIG mode. Without NVML the driver is known by its CUDA version alone."""
+    power limit and its MIG mode; of a slice its profile and SMs too. Without NVML the driver is known by its CUDA
+    version alone."""
     driver = details.get("driver") or details.get("cuda_driver")
-    identity = repr((uuid, driver, details.get("power_limit_w"), details.get("mig")))
+    own = (details["slice"], details["slice_sms"]) if "slice" in details else ()
+    identity = repr((uuid, driver, details.get("power_limit_w"), details.get("mig"), *own))
     return "gpu-" + hashlib.sha256(identity.encode()).hexdigest()[:10]
 
 
