@@ -6,7 +6,7 @@ import math
 import random
 from typing import Any
 
-from roofexp.measure.bench import throttle_flags
+from roofexp.measure.clock_flags import throttle_flags
 from roofexp.measure.clock_summary import clock_facts
 from roofexp.measure.sampler import summarised
 from roofexp.records.clock_readings import ClockReadings

@@ -16,7 +16,8 @@ from roofexp.devices.cpu.clock import Rapl
 from roofexp.figures.kinds.soak import draw_soak
 from roofexp.figures.kinds.soak_course import course_of
 from roofexp.kernel.load import load_kernel
-from roofexp.measure.bench import Request, throttle_flags
+from roofexp.measure.bench import Request
+from roofexp.measure.clock_flags import throttle_flags
 from roofexp.measure.clock_summary import clock_facts, counter_power_w, throttle_agreement
 from roofexp.measure.sampler import summarised
 from roofexp.measure.soak import settled

@@ -64,8 +64,15 @@ class LoadedKernel(Protocol):
         """Poisons the outputs, launches once on fresh random data and compares with the float64 reference.
 
         None where the kernel has no reference. Raises FailedError("wrong result", ...) beyond the tolerance,
-        for NaN, and for output left unwritten. Operands are as new afterwards.
+        for NaN, and for output left unwritten. Afterwards inputs are as new and outputs poisoned again: timed launches
+        must write them.
         """
+        ...
+
+    def check_after_timing(self) -> None:
+        """Raises FailedError where a launch wrote outside its operands or into one of role in, naming the operand, and
+        for a result that is no longer right: that of the timed launches themselves where they leave one, else that of
+        one more launch. Held against the reference of ``check``."""
         ...
 
     def run_hot(self, launches: int) -> float:
@@ -174,6 +181,14 @@ def check_result(kernel: Kernel, expected: Expectation, after: Mapping[str, Any]
         assert operand
         worst = max(worst, _error(kernel, operand, after[name], wanted, expected.scales[name], numeric))
     return Check(error=worst, tolerance=kernel.tolerance)
+
+
+def check_result_after_timing(kernel: Kernel, expected: Expectation, after: Mapping[str, Any], numeric: Any) -> None:
+    """As ``check_result``; the FailedError says that the first launch was right."""
+    try:
+        check_result(kernel, expected, after, numeric)
+    except FailedError as error:
+        raise FailedError(error.kind, f"right at the first launch, wrong after the timing: {error}") from error
 
 
 def _error(kernel: Kernel, operand: Operand, found: Any, wanted: Any, scale: float, numeric: Any) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
-from roofexp.records.clock_readings import IDLE, NOT_THROTTLING, REASONS, ClockReadings
+from roofexp.records.clock_readings import IDLE, NOT_THROTTLING, REASONS, ClockReadings, answers
 
 NEEDS_RIGHTS = "ask the administrator, or use clock=duty, which needs no rights"
 
@@ -60,6 +62,13 @@ def decode_reasons(mask: int) -> list[str]:
 def is_throttling(mask: int) -> bool:
     """Whether something other than idling or a setting holds the clocks back."""
     return bool(mask & ~NOT_THROTTLING)
+
+
+class Others(NamedTuple):
+    """Processes that compute on a GPU beside our own. ``memory_bytes`` None: the driver does not say."""
+
+    processes: int
+    memory_bytes: int | None
 
 
 class Nvml:
@@ -135,10 +144,17 @@ class Nvml:
                 found[name] = value.value.ullVal * 1e-9
         return found
 
-    def processes(self) -> int | None:
-        """Other programs that compute on this GPU."""
+    def others(self, own: Collection[int] = (), own_count: int = 0) -> Others | None:
+        """Beside the processes ``own``. Inside a container their numbers may be others than the driver's: of those that
+        are not met, ``own_count`` in all, it is not known which of the listed they are."""
         listed = self.ask("GetComputeRunningProcesses")
-        return None if listed is None else len(listed)
+        if listed is None:
+            return None
+        others = [process for process in listed if process.pid not in own]
+        not_met = max(0, own_count - (len(listed) - len(others)))
+        memory = [int(used) for process in others if (used := getattr(process, "usedGpuMemory", None)) is not None]
+        known = not not_met and len(memory) == len(others)
+        return Others(max(0, len(others) - not_met), sum(memory) if known else None)
 
     def wait_until_idle(self, most_s: float) -> None:
         """Until the event reasons say idle; a GPU that never says so is waited for ``most_s`` seconds."""
@@ -147,13 +163,33 @@ class Nvml:
             time.sleep(0.05)
 
 
-class NvmlSampler:
-    """Takes a row every ``every_s`` in a thread, from start to stop, and the counters' differences."""
+OTHERS_S = 0.2  # between two looks at who else computes
 
-    def __init__(self, nvml: Nvml, every_s: float, now: Callable[[], float] = time.perf_counter) -> None:
+
+def family() -> set[int]:
+    """The processes of this sweep: this one, the one that started it, and what that one started besides, as the process
+    that holds clocks."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        parent = psutil.Process(os.getppid())
+        return {parent.pid, os.getpid(), *(child.pid for child in parent.children(recursive=True))}
+    return {os.getpid()}
+
+
+class NvmlSampler:
+    """Takes a row every ``every_s`` in a thread, from start to stop, and the counters' differences. ``own_count``: of
+    this sweep's processes that the driver lists."""
+
+    def __init__(
+        self, nvml: Nvml, every_s: float, now: Callable[[], float] = time.perf_counter, own_count: int = 1
+    ) -> None:
         self._nvml = nvml
         self._every_s = every_s
         self._now = now
+        self._own, self._own_count = family(), own_count
+        self._others: list[Others | None] = []
+        self._looked_s = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._start_s = 0.0
@@ -169,18 +205,21 @@ class NvmlSampler:
         self._thread.start()
 
     def stop(self) -> ClockReadings:
-        """The summary: means over the samples, counters' differences over the time between."""
+        """The summary: means over the samples, counters' differences over the time between. What the driver answered
+        less than every second time is not known."""
         self._stop.set()
         if self._thread:
             self._thread.join()
         self.rows.append(self._row())
+        self._look()
         seconds = self._now() - self._start_s
         summary: dict[str, Any] = {"sampled_s": seconds}
         for key in ("nvml_sm_hz", "nvml_memory_hz", "power_w", "temperature_c"):
-            values = [value for row in self.rows if isinstance(value := row[key], float)]
+            values = answers(self.rows, key)
             summary[key] = sum(values) / len(values) if values else None
-        reasons = {str(row["event_reasons"]) for row in self.rows if row["event_reasons"] is not None}
+        reasons = answers(self.rows, "event_reasons") or []
         summary["event_reasons"] = " ".join(sorted({word for text in reasons for word in text.split()})) or None
+        summary |= self._who()
         after = self._nvml.throttled_s()
         summary |= {name: after[name] - before for name, before in self._throttled.items() if name in after}
         energy_j = self._nvml.energy_j()
@@ -188,9 +227,25 @@ class NvmlSampler:
             summary["energy_j"] = energy_j - self._energy_j
         return ClockReadings(**summary)
 
+    def _look(self) -> None:
+        self._looked_s = self._now()
+        self._others.append(self._nvml.others(self._own, self._own_count))
+
+    def _who(self) -> dict[str, int | None]:
+        """The most processes of others that were seen at once, and the most memory that they had."""
+        seen = [others for others in self._others if others is not None]
+        if not seen or 2 * len(seen) < len(self._others):
+            return {}
+        memory = [others.memory_bytes for others in seen if others.processes and others.memory_bytes is not None]
+        most = max(others.processes for others in seen)
+        return {"other_processes": most, "other_processes_bytes": max(memory) if memory else None}
+
     def _sample(self) -> None:
+        self._look()
         while True:
             self.rows.append(self._row())
+            if self._now() - self._looked_s >= OTHERS_S:
+                self._look()
             if self._stop.wait(self._every_s):
                 return
 

@@ -14,19 +14,17 @@ from roofexp.config.settings import TimingSettings
 from roofexp.devices.base import Device, LoadedKernel
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel
+from roofexp.measure.clock_flags import clock_flags
 from roofexp.measure.clock_summary import clock_facts
 from roofexp.measure.duty_cycle import pace_of
-from roofexp.measure.host_load import HostLoad, HostReading, quiet_flags
-from roofexp.measure.sampler import measure
+from roofexp.measure.host_load import HostLoad, HostReading, gpu_quiet_flags, quiet_flags
+from roofexp.measure.sampler import measure, possible
 from roofexp.measure.soak import measure_soak
-from roofexp.records.clock_readings import ClockReadings, has_pauses
 from roofexp.records.point import Check, Clock, Flag, Status, Timing
 from roofexp.records.samples import Samples
 from roofexp.text.console import one_line, printable, shortened
-from roofexp.text.numbers import engineering
 
 LONGEST_REASON, LONGEST_DETAIL = 600, 50_000  # characters: code that fails may say anything, at any length
-THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
 IDLE_S = 5.0  # a soak starts from an idle device: it is waited for so long
 IDLE_SHOWN_S = 0.5  # of idling in the readings before a soak
 
@@ -79,7 +77,7 @@ class Bench:
 
     def floor_s(self, cold: bool) -> float:
         if cold not in self._floors:
-            self._floors[cold] = self.device.timer_floor_s(cold)
+            self._floors[cold] = possible(self.device.timer_floor_s(cold), nonzero=False)
         return self._floors[cold]
 
     def run(self, request: Request, progress: Progress = lambda time_s: None) -> Reply:
@@ -90,7 +88,8 @@ class Bench:
         except SkippedError as error:
             reply = Reply(status="skipped", reason_kind="not possible here", reason=str(error))
         except BadInputError as error:
-            reply = Reply(status="failed", reason_kind="bad input", reason=str(error))
+            log = getattr(error, "log", None) or (traceback.format_exc() if error.__cause__ else None)  # a compiler's
+            reply = Reply(status="failed", reason_kind="bad input", reason=str(error), detail=log)
         except FailedError as error:
             reply = Reply(status="failed", reason_kind=error.kind, reason=str(error))
         except MemoryError as error:
@@ -117,18 +116,22 @@ class Bench:
         needed, free = device.bytes_needed(kernel), device.bytes_free()
         if needed > free:
             raise SkippedError(f"does not fit: needs {needed / 1e9:.3g} GB, {free / 1e9:.3g} GB are free")
+        start = time.perf_counter()
         loaded = device.load(kernel, implementation, request.seed)
+        compile_s = time.perf_counter() - start
         try:
             check = loaded.check()
             timing, samples, flags, clock, rows, host = self._time(loaded, request, progress)
             device.finish()
+            loaded.check_after_timing()
         finally:
             with contextlib.suppress(Exception):  # a broken context refuses even this; its error was raised already
                 loaded.release()
         period_s = float(request.clock.get("period_s") or 0.2) if pace_of(request.clock).duty else None
         clock, doubts = clock_facts(clock, rows, samples, request.cold, period_s)
         flags += [*loaded.flags, *quiet_flags(host, request.timing, device.kind)]
-        flags += [*_clock_flags(clock, request.timing), *doubts]
+        flags += gpu_quiet_flags(clock.readings) if device.kind == "cuda" else []
+        flags += [*clock_flags(clock, request.timing, request.clock, device.machine().nominal_hz), *doubts]
         readings = msgspec.structs.replace(
             clock.readings, host_others_share=host.others_share, host_waited_share=host.waited_share
         )
@@ -136,7 +139,7 @@ class Bench:
             status="ok",
             implementation=implementation,
             check=check,
-            timing=timing,
+            timing=msgspec.structs.replace(timing, compile_s=compile_s),
             samples=samples,
             clock=msgspec.structs.replace(clock, readings=readings),
             clock_rows=rows,
@@ -169,33 +172,3 @@ class Bench:
         host = load.stop()
         clock = watch.stop()
         return *found, clock, watch.rows(), host
-
-
-def _clock_flags(clock: Clock, settings: TimingSettings) -> list[Flag]:
-    """Of a soak the clock is expected to move: figures/soak_* shows how."""
-    flags = []
-    if not settings.is_soak and clock.before_hz and clock.after_hz:
-        change = clock.after_hz / clock.before_hz - 1
-        if abs(change) > settings.drift:
-            flags.append(Flag("clock moved", f"{change:+.1%} from before the timing to after it"))
-    return flags + throttle_flags(clock.readings)
-
-
-def throttle_flags(readings: ClockReadings) -> list[Flag]:
-    """What the device's own accumulators say it lost to each cause while the samples were taken; where it has none,
-    the share of the samples during which an event reason was seen. With pauses a power limit is no warning: it is what
-    they are for, and what is renewed every 0.1 s tells no batch from a pause."""
-    free_s, held_back = readings.unthrottled_median_s, readings.samples_held_back
-    rest = f"; median of the other samples {engineering(free_s, 's')}" if free_s is not None else ""
-    lost_s = readings.lost_s() if readings.sampled_s else {}
-    if has_pauses(readings):
-        lost_s.pop("power", None)
-    shares = {
-        cause.replace("_", " "): min(1.0, seconds / (readings.sampled_s or 1.0)) for cause, seconds in lost_s.items()
-    }
-    causes = [f"{cause} {share:.0%}" for cause, share in shares.items() if share > THROTTLED]
-    if causes:
-        return [Flag("throttled", f"clocks were held back for this share of the time: {', '.join(causes)}{rest}")]
-    if not shares and held_back is not None and held_back > THROTTLED:
-        return [Flag("throttled", f"clocks were held back in {held_back:.0%} of the samples{rest}")]
-    return []

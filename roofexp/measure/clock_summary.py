@@ -20,6 +20,7 @@ from roofexp.records.clock_readings import (
     QUIET_REASONS,
     ClockReadings,
     Row,
+    answers,
     at_of,
     cause_of,
     has_pauses,
@@ -34,6 +35,7 @@ Facts = dict[str, Any]
 ENERGY_S = 0.5  # the counter moves every 0.1 s or so: over less than this its steps are too coarse
 FEWEST_STEPS = 3
 MOSTLY_TIMED = 0.9  # share of the time in the launches from which on the energy can be given to them
+PARTIAL = "partial readings"
 AGREE = 0.05  # accumulator and samples
 STEPS_APART = 2  # so many of the readings' steps the two may be apart: each is seen a step late at either end
 
@@ -58,7 +60,27 @@ def clock_facts(
     readings = msgspec.structs.replace(readings, **facts)
     facts, flags = throttle_agreement(rows, readings)
     readings = msgspec.structs.replace(readings, **facts)
-    return msgspec.structs.replace(clock, readings=readings), flags
+    return msgspec.structs.replace(clock, readings=readings), [*partial_flags(rows), *flags]
+
+
+ASKED = {
+    "nvml_sm_hz": "SM clock",
+    "nvml_memory_hz": "memory clock",
+    "power_w": "power",
+    "temperature_c": "temperature",
+    "event_reasons": "event reasons",
+    "energy_j": "energy",
+}
+
+
+def partial_flags(rows: Sequence[Row]) -> list[Flag]:
+    """What the driver answered now and then: it is not known. What it never answers this device does not have."""
+    counts = {what: sum(row.get(key) is not None for row in rows) for key, what in ASKED.items()}
+    partial = {what: count for what, count in counts.items() if 0 < 2 * count < len(rows)}
+    if not partial:
+        return []
+    told = ", ".join(f"{what} {count} times" for what, count in partial.items())
+    return [Flag(PARTIAL, f"of {len(rows)} readings the driver answered {told}: not known")]
 
 
 def _settled(clock: Clock, rows: Sequence[Row], from_s: float) -> Clock:
@@ -67,9 +89,8 @@ def _settled(clock: Clock, rows: Sequence[Row], from_s: float) -> Clock:
     laps = [hz for row in late if (hz := number_of(row, "compute_hz"))]
     means: Facts = {}
     for key in ("nvml_sm_hz", "nvml_memory_hz", "power_w", "temperature_c"):
-        found = [value for row in late if (value := number_of(row, key)) is not None]
-        if found:
-            means[key] = sum(found) / len(found)
+        found = answers(late, key)
+        means[key] = sum(found) / len(found) if found else None
     return msgspec.structs.replace(
         clock,
         compute_hz=sum(laps) / len(laps) if laps else clock.compute_hz,
@@ -113,8 +134,10 @@ def counter_power_w(
 ) -> float | None:
     """Mean power from ``energy_j`` of the rows: between two moments at which the counter moved, as far apart as there
     are, and with pauses a whole number of periods apart as nearly as there are."""
-    found = [(number_of(row, "at_s"), number_of(row, "energy_j")) for row in rows]
-    known = [(at_s, joules) for at_s, joules in found if at_s is not None and joules is not None and at_s >= from_s]
+    late = [row for row in rows if (at_s := number_of(row, "at_s")) is not None and at_s >= from_s]
+    if answers(late, "energy_j") is None:
+        return None
+    known = [(at_of(row), joules) for row in late if (joules := number_of(row, "energy_j")) is not None]
     if stepped:
         known = [later for earlier, later in itertools.pairwise(known) if later[1] != earlier[1]]
     if len(known) < (FEWEST_STEPS if stepped else 2):
@@ -135,11 +158,9 @@ def _off_whole(seconds: float, period_s: float | None) -> tuple[float, float]:
 def held_back_facts(rows: Sequence[Row], samples: Samples) -> Facts:
     """The share of the samples that were taken while something held the clocks back, and the median of the others: the
     record's own median stays that of all. Nothing where no event reasons were read."""
-    known = [
-        (at_s, str(row["event_reasons"])) for row in rows if row.get("event_reasons") and (at_s := at_of(row)) >= 0
-    ]
-    if not known:
+    if answers(rows, "event_reasons") is None:
         return {}
+    known = [(at_of(row), str(row["event_reasons"])) for row in rows if row.get("event_reasons")]
     held = [_holds(known, at_s) for at_s in samples.at_s]
     facts: Facts = {"samples_held_back": sum(held) / len(held)}
     free = sorted(time_s for time_s, back in zip(samples.time_s, held, strict=True) if not back)
@@ -160,6 +181,8 @@ def throttle_agreement(rows: Sequence[Row], readings: ClockReadings) -> tuple[Fa
     the two are further apart than the steps explain in which both are renewed."""
     facts: Facts = {}
     apart: list[str] = []
+    if answers(rows, "event_reasons") is None:
+        return {}, []
     step_s = renewed_every_s(rows)
     for name, reason in HELD_BACK.items():
         counted_s, sampled_s = getattr(readings, name), seconds_with(rows, reason)

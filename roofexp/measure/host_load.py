@@ -1,4 +1,4 @@
-"""How much of the host other programs took while something was timed, and whether that is known at all."""
+"""How much of the host, or of a GPU, other programs took while something was timed, and whether that is known."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from roofexp.config.settings import TimingSettings
 from roofexp.devices.cpu.control_group import throttled_s
+from roofexp.records.clock_readings import ClockReadings
 from roofexp.records.point import Flag
 from roofexp.text.numbers import percent
 
@@ -66,6 +67,17 @@ def quiet_flags(reading: HostReading, settings: TimingSettings, device: str) -> 
     if others is None and waited is None:
         return [Flag(QUIET_UNKNOWN, "the timing was too short to tell whether other programs disturbed it")]
     return []
+
+
+def gpu_quiet_flags(readings: ClockReadings) -> list[Flag]:
+    """Who else computed on the GPU, as its driver lists them."""
+    others, memory = readings.other_processes, readings.other_processes_bytes
+    if others is None:
+        return [Flag(QUIET_UNKNOWN, "the driver does not say whether others computed on this GPU (NVML)")]
+    if others == 0:
+        return []
+    held = f"with {memory / 1e9:.3g} GB of its memory" if memory is not None else "with an unknown part of its memory"
+    return [Flag(NOT_QUIET, f"{others} other process{'es' if others > 1 else ''} had this GPU open, {held}")]
 
 
 def _waits_ns() -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from roofexp.config.settings import TimingSettings
 from roofexp.devices.base import Streamed
+from roofexp.errors import FailedError
 from roofexp.measure.duty_cycle import Pace
 from roofexp.measure.steadiness import FEWEST_BATCHES, batch_means, judge, mean_half_width, relative_half_width
 from roofexp.records.point import Flag, Timing
@@ -20,6 +21,7 @@ LONGEST_TRIES_S = 1.0  # what disturbs a launch is over by then: a longer one is
 SHORT_BATCH = 0.25  # of what was asked for: a disturbed launch had chosen the batch
 FEWEST_SAMPLES = 3  # taken even when one sample is longer than the budget
 LEAST_TIMED_S = 0.01  # in the launches themselves: what disturbs a GPU for a millisecond is no tenth of the time then
+IMPOSSIBLE_TIME = "impossible time"
 RESTORE_LAUNCHES = 1000  # inout operands are renewed after this many launches, before they run away
 
 
@@ -62,10 +64,8 @@ class Sampler:
         self.pace.step()
         self.began_s = self._now()
         self._since_restore += self.launches
-        if self._cold:
-            self.last_s = self._launcher.run_cold()
-        else:
-            self.last_s = self._launcher.run_hot(self.launches) / self.launches
+        seconds = self._launcher.run_cold() if self._cold else self._launcher.run_hot(self.launches)
+        self.last_s = possible(seconds, self.launches > 1) / self.launches
         return self.last_s
 
     def one_after_the_other(self, more: Callable[[int], bool]) -> Generator[tuple[float, float], None, None]:
@@ -75,13 +75,13 @@ class Sampler:
         stream = self._stream(more)
         if stream is None:
             while more(0):
-                time_s = self.sample()
+                time_s = possible(self.sample())
                 yield self.began_s, time_s
             return
         self.streamed, start = True, self._now()
         with contextlib.closing(stream) as batches:
             for at_s, seconds in batches:
-                self.last_s = seconds / self.launches
+                self.last_s = possible(seconds) / self.launches
                 yield start + at_s, self.last_s
 
     def _stream(self, more: Callable[[int], bool]) -> Generator[tuple[float, float], None, None] | None:
@@ -154,7 +154,7 @@ class Sampler:
         numbers: list[int] = []
         self.pace.start()
         while True:
-            times.append(self.sample())
+            times.append(possible(self.sample()))
             stamps.append(self.began_s - start)
             numbers.append(self.pace.batches)
             if _time_to_look(len(times)):
@@ -220,6 +220,14 @@ def summarised(samples: Samples, warmup_s: float, floor_s: float | None, method:
         method=method,
         mean_s=samples.timed_s / samples.launches,
     )
+
+
+def possible(seconds: float, nonzero: bool = True) -> float:
+    """The time of a sample. Raises FailedError for one that nothing takes: it would make of the rate what it is not.
+    A single launch that is looked at before the timing may be shorter than the timer's step."""
+    if math.isfinite(seconds) and (seconds > 0 or (seconds == 0 and not nonzero)):
+        return seconds
+    raise FailedError(IMPOSSIBLE_TIME, f"the timer gave {seconds:.3g} s for a sample; a time is more than 0 s")
 
 
 def _time_to_look(count: int) -> bool:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import math
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from roofexp.config.paths import find_kernel_file
-from roofexp.devices.base import FEWER_CORES, FRACTIONAL_QUOTA, check_result, expectation, poison
+from roofexp.devices.base import (
+    FEWER_CORES,
+    FRACTIONAL_QUOTA,
+    Expectation,
+    check_result,
+    check_result_after_timing,
+    expectation,
+    poison,
+)
 from roofexp.devices.cpu.clock import CpuClockWatch
 from roofexp.devices.cpu.machine import cores_in_use, describe_cpu, memory_free_bytes, usable_cores
 from roofexp.devices.library_call import compile_call
+from roofexp.devices.operand_guard import Bands, check_bands, check_inputs, guard_bytes, guarded
 from roofexp.errors import BadInputError, FailedError, SkippedError
 from roofexp.kernel import Kernel, Operand
 from roofexp.records.machine import Machine
@@ -71,6 +80,7 @@ class CpuDevice:
     def bytes_needed(self, kernel: Kernel) -> int:
         """Operands, first values of inout operands, float64 copies, the reference and one temporary of its size."""
         operands = sum(operand.bytes * (2 if operand.role == "inout" else 1) for operand in kernel.operands)
+        operands += guard_bytes(len(kernel.operands), CACHE_LINE_BYTES)
         copies = sum(8 * operand.elements for operand in kernel.operands) if kernel.references else 0
         results = sum(16 * operand.elements for operand in kernel.outputs) if kernel.references else 0
         return operands + copies + results + (self.flush_bytes() or 0)
@@ -82,7 +92,11 @@ class CpuDevice:
         import numpy
 
         generator = numpy.random.default_rng(seed)
-        operands = {operand.name: _fill(operand, generator) for operand in kernel.operands}
+        operands, bands = {}, []
+        for operand in kernel.operands:
+            operands[operand.name], around = _allocate(operand)
+            _fill(operands[operand.name], operand.fill, generator)
+            bands.append(around)
         values = {**kernel.names, **operands}
         for name, scalar in kernel.scalars.items():
             values[name] = numpy.dtype(kernel.storage).type(scalar)
@@ -96,7 +110,7 @@ class CpuDevice:
             def launch() -> Any:
                 return function(*arguments)
 
-        return CpuKernel(kernel, operands, launch, self.flush, self.core_flags)
+        return CpuKernel(kernel, operands, bands, launch, self.flush, self.core_flags)
 
     def timer_floor_s(self, cold: bool) -> float:
         empty = self.load_function("roofs/empty.py:empty", "the launch floor")
@@ -192,12 +206,16 @@ class CpuKernel:
         self,
         kernel: Kernel,
         operands: dict[str, Any],
+        bands: list[Bands],
         launch: Callable[[], Any],
         flush: Callable[[], None],
         core_flags: Callable[[], tuple[Flag, ...]],
     ) -> None:
         self._kernel = kernel
         self._operands = operands
+        self._bands = bands
+        self._inputs: dict[str, int] = {}
+        self._expected: Expectation | None = None
         self._launch = launch
         self._flush = flush
         self._core_flags = core_flags
@@ -213,9 +231,8 @@ class CpuKernel:
         import numpy
 
         kernel = self._kernel
-        for operand in kernel.outputs:
-            if operand.role == "out":
-                poison(self._operands[operand.name])
+        self._inputs = self._fingerprints()
+        self._poison()
         with numpy.errstate(all="ignore"):
             expected = expectation(kernel, self._as_float64(kernel.operands), numpy) if kernel.references else None
         if expected:
@@ -225,8 +242,33 @@ class CpuKernel:
             return None
         with numpy.errstate(all="ignore"):
             check = check_result(kernel, expected, self._as_float64(kernel.outputs), numpy)
+        self._expected = expected
         self.restore()
+        self._poison()
         return check
+
+    def check_after_timing(self) -> None:
+        import numpy
+
+        if self._expected and self._first:  # inout operands have run away from the reference
+            self.restore()
+            self._poison()
+            self._launch()
+        check_bands(self._bands)
+        check_inputs(self._inputs, self._fingerprints())
+        if self._expected:
+            after = self._as_float64(self._kernel.outputs)
+            with numpy.errstate(all="ignore"):
+                check_result_after_timing(self._kernel, self._expected, after, numpy)
+
+    def _poison(self) -> None:
+        for operand in self._kernel.outputs:
+            if operand.role == "out":
+                poison(self._operands[operand.name])
+
+    def _fingerprints(self) -> dict[str, int]:
+        names = [operand.name for operand in self._kernel.operands if operand.role == "in"]
+        return {name: zlib.crc32(self._operands[name].reshape(-1).view("uint8")) for name in names}
 
     def _as_float64(self, operands: Iterable[Operand]) -> dict[str, Any]:
         """Copies only where the type is another."""
@@ -253,6 +295,8 @@ class CpuKernel:
     def release(self) -> None:
         self._operands.clear()
         self._first.clear()
+        self._bands.clear()
+        self._expected = None
 
     def _compile_and_launch(self) -> None:
         """The first launch compiles; what numba says about code that it cannot compile is cut to its first line."""
@@ -268,28 +312,25 @@ class CpuKernel:
             raise BadInputError(f"{self._kernel.where}: {name} does not compile: {_first_reason(error)}") from error
 
 
-def _fill(operand: Operand, generator: Any) -> Any:
+def _fill(array: Any, fill: str, generator: Any) -> None:
     """Random values of the operand's type, the outputs too: what they held must not matter."""
-    import numpy
-
-    array = aligned(operand.shape, numpy.dtype(operand.storage))
-    if operand.fill == "zeros":
+    if fill == "zeros":
         array[...] = 0  # touched, so that the pages are there and not shared
-    elif operand.fill == "uniform":
-        generator.random(operand.shape, dtype=array.dtype, out=array)
+    elif fill == "uniform":
+        generator.random(array.shape, dtype=array.dtype, out=array)
     else:
-        generator.standard_normal(operand.shape, dtype=array.dtype, out=array)
-    return array
+        generator.standard_normal(array.shape, dtype=array.dtype, out=array)
 
 
-def aligned(shape: tuple[int, ...], kind: Any) -> Any:
+def _allocate(operand: Operand) -> tuple[Any, Bands]:
     """An array that starts on a cache line: NumPy's own start anywhere, and vectors that straddle lines are slower."""
     import numpy
 
-    count = max(1, math.prod(shape)) * kind.itemsize
-    buffer = numpy.empty(count + CACHE_LINE_BYTES, numpy.uint8)
-    start = -buffer.ctypes.data % CACHE_LINE_BYTES
-    return buffer[start : start + count].view(kind)[: math.prod(shape)].reshape(shape)
+    memory, bands = guarded(
+        operand.name, operand.bytes, CACHE_LINE_BYTES, lambda count: numpy.empty(count, numpy.uint8),
+        lambda buffer: int(buffer.ctypes.data),
+    )  # fmt: skip
+    return memory.view(numpy.dtype(operand.storage)).reshape(operand.shape), bands
 
 
 def _time(launch: Callable[[], Any], launches: int) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from roofexp.devices.base import check_result, expectation
+from roofexp.devices.base import Expectation, check_result, check_result_after_timing, expectation
 from roofexp.devices.cuda.code import build_launch, compile_cache, least_capability
 from roofexp.devices.cuda.machine import (
     CudaClockWatch,
@@ -20,8 +20,18 @@ from roofexp.devices.cuda.machine import (
     open_nvml,
     profile_launch,
 )
-from roofexp.devices.cuda.operands import build_call, fill_array, poison_array, to_float64, why_no_call
+from roofexp.devices.cuda.operands import (
+    ALIGNMENT_BYTES,
+    allocate,
+    build_call,
+    fill_array,
+    fingerprint,
+    poison_array,
+    to_float64,
+    why_no_call,
+)
 from roofexp.devices.cuda.stopwatch import CudaStopwatch, back_to_back
+from roofexp.devices.operand_guard import Bands, check_bands, check_inputs, guard_bytes
 from roofexp.errors import FailedError, SkippedError
 from roofexp.kernel import Kernel
 from roofexp.records.machine import Machine
@@ -99,6 +109,7 @@ class CudaDevice:
     def bytes_needed(self, kernel: Kernel) -> int:
         """Operands (inout ones twice), float64 copies, references and their temporaries, the flush buffer."""
         operands = sum(operand.bytes * (2 if operand.role == "inout" else 1) for operand in kernel.operands)
+        operands += guard_bytes(len(kernel.operands), ALIGNMENT_BYTES)
         widest = max((8 * operand.elements for operand in kernel.operands), default=0)
         copies = sum(8 * operand.elements for operand in kernel.operands) if kernel.references else 0
         results = sum(16 * operand.elements for operand in kernel.outputs) if kernel.references else 0
@@ -113,14 +124,18 @@ class CudaDevice:
         import cupy
 
         generator = cupy.random.default_rng(seed)
-        operands = {operand.name: fill_array(operand, generator) for operand in kernel.operands}
+        operands, bands = {}, []
+        for operand in kernel.operands:
+            operands[operand.name], around = allocate(operand)
+            operands[operand.name][...] = fill_array(operand, generator)
+            bands.append(around)
         if implementation == "cuda":
             sms = self._machine.units or 1
             launch = build_launch(kernel, operands, self._arch, sms, self._roots, self._cache)
         else:
             launch = build_call(kernel, implementation, operands, lambda: self.stopwatch.stream)
         cupy.cuda.runtime.deviceSynchronize()
-        return CudaKernel(kernel, implementation, operands, launch, self.stopwatch)
+        return CudaKernel(kernel, implementation, operands, bands, launch, self.stopwatch)
 
     def timer_floor_s(self, cold: bool) -> float:
         watch = self.stopwatch
@@ -156,10 +171,14 @@ class CudaKernel:
         kernel: Kernel,
         implementation: str,
         operands: dict[str, Any],
+        bands: list[Bands],
         launch: Callable[[], Any],
         stopwatch: CudaStopwatch,
     ) -> None:
         self._kernel = kernel
+        self._bands = bands
+        self._inputs: dict[str, int] = {}
+        self._expected: Expectation | None = None
         self._torch = implementation == "torch"
         self._operands = operands
         self._launch = launch
@@ -187,23 +206,56 @@ class CudaKernel:
         import cupy
 
         kernel = self._kernel
-        for operand in kernel.outputs:
-            if operand.role == "out":
-                poison_array(self._operands[operand.name], operand.storage)
+        self._inputs = self._fingerprints()
+        self._poison()
         before = self._as_float64([operand.name for operand in kernel.operands]) if kernel.references else {}
+        self._launch_alone()
+        if not kernel.references:
+            return None
+        after = self._as_float64([operand.name for operand in kernel.outputs])
+        expected = expectation(kernel, before, cupy)
+        check = check_result(kernel, expected, after, cupy)
+        self._expected = expected  # of the size of the outputs: ``bytes_needed`` has room for it
+        del before, after
+        self.restore()
+        self._poison()
+        cupy.cuda.runtime.deviceSynchronize()
+        cupy.get_default_memory_pool().free_all_blocks()
+        return check
+
+    def check_after_timing(self) -> None:
+        import cupy
+
+        if self._expected and (self._first or self._torch):  # no timed launch leaves what the reference is of
+            self.restore()
+            self._poison()
+            self._launch_alone()
+        cupy.cuda.runtime.deviceSynchronize()
+        check_bands(self._bands, lambda memory: memory.get())
+        check_inputs(self._inputs, self._fingerprints())
+        if self._expected:
+            after = self._as_float64([operand.name for operand in self._kernel.outputs])
+            check_result_after_timing(self._kernel, self._expected, after, cupy)
+
+    def _launch_alone(self) -> None:
+        """One launch, and its result in the output operand."""
+        import cupy
+
         cupy.cuda.runtime.deviceSynchronize()
         with self._watch.stream:
             result = self._launch()
         self._watch.stream.synchronize()
-        if not kernel.references:
-            return None
-        self._take_result(result)
-        after = self._as_float64([operand.name for operand in kernel.outputs])
-        check = check_result(kernel, expectation(kernel, before, cupy), after, cupy)
-        del before, after
-        cupy.get_default_memory_pool().free_all_blocks()
-        self.restore()
-        return check
+        if self._kernel.references:
+            self._take_result(result)
+
+    def _poison(self) -> None:
+        for operand in self._kernel.outputs:
+            if operand.role == "out":
+                poison_array(self._operands[operand.name], operand.storage)
+
+    def _fingerprints(self) -> dict[str, int]:
+        names = [operand.name for operand in self._kernel.operands if operand.role == "in"]
+        return {name: fingerprint(self._operands[name]) for name in names}
 
     def run_hot(self, launches: int) -> float:
         seconds = self._watch.seconds(self._queue(launches))
@@ -245,6 +297,8 @@ class CudaKernel:
         import cupy
 
         self._graphs.clear()
+        self._bands.clear()
+        self._expected = None
         self._operands.clear()
         self._first.clear()
         self._launch = lambda: None

@@ -182,10 +182,14 @@ def _scaled(value: Any, factor: float) -> float | None:
     return value * factor if isinstance(value, (int, float)) else None
 
 
+HELD_BY_NCU = ("base", "boost")  # clock modes for which a second process of ours has the GPU open
+
+
 class CudaClockWatch:
     def __init__(self, stopwatch: CudaStopwatch, nvml: Nvml | None, settings: dict[str, Any]) -> None:
         self._stopwatch = stopwatch
-        self._sampler = NvmlSampler(nvml, float(settings.get("sample_s") or 0.02)) if nvml else None
+        every_s, holds = float(settings.get("sample_s") or 0.02), settings.get("mode") in HELD_BY_NCU
+        self._sampler = NvmlSampler(nvml, every_s, own_count=2 if holds else 1) if nvml else None
 
     def start(self) -> None:
         self._stopwatch.reset_clock()
