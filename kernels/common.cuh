@@ -2,8 +2,11 @@
 // of a 16-bit type, else one), and what sums are kept in (accum). The program defines ROOFEXP_<PRECISION> = 1, and each
 // of the kernel's parameters in upper case.
 #pragma once
+#if defined(ROOFEXP_FP16) || defined(ROOFEXP_BF16) || __has_include(<cuda_fp16.h>)  // the others can do without
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#define ROOFEXP_HALF_TYPES
+#endif
 
 #if defined(ROOFEXP_FP64)
 using real = double;
@@ -36,8 +39,10 @@ constexpr accum LOWEST = -3.402823466e38f;
 
 __device__ inline accum to_accum(double value) { return static_cast<accum>(value); }
 __device__ inline accum to_accum(float value) { return static_cast<accum>(value); }
+#if defined(ROOFEXP_HALF_TYPES)
 __device__ inline accum to_accum(__half value) { return static_cast<accum>(__half2float(value)); }
 __device__ inline accum to_accum(__nv_bfloat16 value) { return static_cast<accum>(__bfloat162float(value)); }
+#endif
 
 __device__ inline real from_accum(accum value) {
 #if defined(ROOFEXP_FP16)

@@ -12,6 +12,7 @@ from kernel_cases import KERNELS, build, cuda_names, cuda_precisions
 from roofexp.devices.cuda import code
 from roofexp.devices.cuda.code import (
     CUBIN_START,
+    CompileError,
     compile_source,
     defines_of,
     entries_of,
@@ -320,3 +321,23 @@ def test_the_largest_kernels_keep_everything_in_registers(
 ) -> None:
     for entry, blocks in disassembled(name, precision, cache, tmp_path).items():
         assert not any(one.startswith(("STL", "LDL")) for block in blocks for one in block), entry
+
+
+def test_all_that_the_compiler_said_is_kept_with_its_include_paths(tmp_path: Path) -> None:
+    file = write(tmp_path, "many.cu", "".join(f"__device__ void f{i}() {{ g{i}(); }}\n" for i in range(20)))
+    with pytest.raises(CompileError, match=r"^many\.cu\(1\): identifier \"g0\"") as caught:
+        compile_source(file, "sm_90", {}, [tmp_path], None)
+    assert all(f'identifier "g{i}"' in caught.value.log for i in range(20))
+    assert f"-I{tmp_path}" in caught.value.log
+
+
+def test_without_the_half_header_only_kernels_that_need_it_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofexp.devices.cuda.code.find_header_folder", lambda major: None)
+    plain = write(tmp_path, "plain.cu", 'extern "C" __global__ void plain(float* x) { x[0] = 1.0f; }\n')
+    assert compile_source(plain, "sm_90", {}, [tmp_path], None)
+    assert compile_source(KERNELS / "stream/saxpy.cu", "sm_90", {"ROOFEXP_FP32": 1}, [KERNELS], None)
+    with pytest.raises(CompileError, match=r"cuda_bf16\.h.*looked for in .*set CUDA_HOME") as caught:
+        compile_source(KERNELS / "stream/saxpy.cu", "sm_90", {"ROOFEXP_FP16": 1}, [KERNELS], None)
+    assert "\n" not in str(caught.value)

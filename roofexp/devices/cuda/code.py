@@ -25,17 +25,29 @@ from roofexp.records.files import write_atomically
 from roofexp.text.console import first_line
 
 OPTIONS = ("--std=c++17", "--generate-line-info", "--device-as-default-execution-space")
+HEADERS_MISSING = "CUDA's headers (cuda_fp16.h) were not found; install nvidia-cuda-runtime or set CUDA_HOME"
 CURE = "install roofexp[cuda13] or roofexp[cuda12]"
 CUBIN_START = b"\x7fELF"
 FRONT_END_ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
+MISSING_HEADER = re.compile(r"(?:cannot|could not) open source file")
 ASSEMBLER_ERROR = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (?P<what>.*)$")
 COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
 DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)[^\S\n]*(?:include\w*|import|embed)\b[^\S\n]*([^\n]*)", re.MULTILINE)
 NAMED = re.compile(r'<(?P<system>[^>]+)>|"(?P<quoted>[^"]+)"')
 
 
+class CompileError(BadInputError):
+    """Code that does not compile: the first error in one line; ``log`` holds the include paths and all that the
+    compiler said."""
+
+    def __init__(self, message: str, log: str) -> None:
+        super().__init__(message)
+        self.log = log
+
+
 class Nvrtc(msgspec.Struct, frozen=True, kw_only=True):
-    """The compiler as it was found. ``reason`` says why it cannot be used; None when it can."""
+    """The compiler as it was found. ``reason`` says why it cannot be used; None when it can, if only for kernels
+    without CUDA's headers (``header_folder`` is None)."""
 
     version: str | None = None  # "13.0"
     architectures: list[int] = []  # 75, 80, ...
@@ -55,14 +67,7 @@ def find_nvrtc() -> Nvrtc:
     except Exception as error:  # the bindings raise their own kinds when the shared library is missing
         return Nvrtc(reason=f"NVRTC could not be loaded ({first_line(error)}); {CURE}")
     version = f"{major}.{minor}"
-    headers = find_header_folder(int(major))
-    if headers is None:
-        return Nvrtc(
-            version=version,
-            architectures=list(architectures),
-            reason="the CUDA headers (cuda_fp16.h) were not found; install nvidia-cuda-runtime or set CUDA_HOME",
-        )
-    return Nvrtc(version=version, architectures=list(architectures), header_folder=headers)
+    return Nvrtc(version=version, architectures=list(architectures), header_folder=find_header_folder(int(major)))
 
 
 def find_header_folder(major: int) -> Path | None:
@@ -93,8 +98,8 @@ def compile_source(
     """The machine code (cubin) of ``file`` for ``arch``, e.g. sm_90 or sm_90a.
 
     ``defines`` are the macros; ``include_folders`` are searched for headers, the file's own folder first; ``cache`` is
-    a folder that keeps results, None keeps nothing. Raises BadInputError with the first error only, or when NVRTC is
-    missing or does not know the architecture.
+    a folder that keeps results, None keeps nothing. Raises CompileError with the first error, and BadInputError when
+    NVRTC is missing or does not know the architecture.
     """
     compiler = find_nvrtc()
     if compiler.reason:
@@ -105,7 +110,7 @@ def compile_source(
         f"--gpu-architecture={arch}",
         *OPTIONS,
         *(f"-D{name}={value}" for name, value in defines.items()),
-        *(f"-I{folder}" for folder in [*folders, compiler.header_folder]),
+        *(f"-I{folder}" for folder in [*folders, compiler.header_folder] if folder),
     ]
     source = _read(file)
     key = _cache_key(file, folders, options, compiler)
@@ -139,13 +144,28 @@ def _compile(source: str, name: str, options: Sequence[str], folders: Sequence[P
             (size,) = _checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
             log = bytearray(size)
             _checked(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
-            raise BadInputError(first_error(log.decode(errors="replace").strip("\0"), name, folders))
+            text = log.decode(errors="replace").strip("\0")
+            raise CompileError(_explained(first_error(text, name, folders), options), _whole_log(text, name, options))
         (size,) = _checked(nvrtc, nvrtc.nvrtcGetCUBINSize(program))
         cubin = bytearray(size)
         _checked(nvrtc, nvrtc.nvrtcGetCUBIN(program, cubin))
         return bytes(cubin)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _explained(error: str, options: Sequence[str]) -> str:
+    """A header that was not found with where it was looked for, by the ends of the folders' paths."""
+    if not MISSING_HEADER.search(error):
+        return error
+    folders = [Path(option.removeprefix("-I")) for option in options if option.startswith("-I")]
+    searched = ", ".join(dict.fromkeys("/".join(folder.parts[-2:]) for folder in folders))
+    has_headers = any((folder / "cuda_fp16.h").is_file() for folder in folders)
+    return f"{error}; looked for in {searched}" + ("" if has_headers else f"; {HEADERS_MISSING}")
+
+
+def _whole_log(log: str, name: str, options: Sequence[str]) -> str:
+    return "\n".join([f"NVRTC on {name} with", *(f"  {option}" for option in options), "", log.strip(), ""])
 
 
 def first_error(log: str, name: str, folders: Sequence[Path] = ()) -> str:
@@ -247,6 +267,8 @@ def load_module(
     file = find_kernel_file(source, roots, where)
     try:
         cubin = compile_source(file, arch, defines, roots, cache)
+    except CompileError as error:
+        raise CompileError(f"{where}: {error}", error.log) from error
     except BadInputError as error:
         raise BadInputError(f"{where}: {error}") from error
     with tempfile.NamedTemporaryFile(suffix=".cubin") as kept:  # CuPy loads machine code from a file only
