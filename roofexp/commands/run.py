@@ -69,6 +69,8 @@ def _invoke(arguments: list[str]) -> int:
     try:
         _hydra(arguments)
     except KeyboardInterrupt:
+        if PROCESS.run is None:
+            print("stopped before the first point: nothing was measured; give the same command again", file=sys.stderr)
         return _finished(interrupted=True) or EXIT_INTERRUPTED
     except SystemExit as error:
         _finished(interrupted=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 from pathlib import Path
@@ -49,6 +50,14 @@ def _made(folder: Path) -> Path:
             if not _is_dated(folder):
                 return _chosen(candidate)
     raise AssertionError("unreachable")
+
+
+def unclaim(folder: Path) -> None:
+    """Gives a folder back in which nothing was measured; one that holds other things stays."""
+    (folder / "sweep.yaml").unlink(missing_ok=True)
+    for empty in (folder, folder.parent):
+        with contextlib.suppress(OSError):
+            empty.rmdir()
 
 
 def _chosen(folder: Path) -> Path:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,37 +38,55 @@ def finish(run: Run, interrupted: bool = False) -> int:
     if run.finished:
         return EXIT_OK
     run.finished = True
-    with PROCESS.stop.finishing():
-        try:
-            with PROCESS.sessions.kept():
+    try:
+        with PROCESS.sessions.kept():
+            with PROCESS.stop.finishing():
                 PROCESS.sessions.stop()
-                interrupted = interrupted or not count_points(run)
+            interrupted = interrupted or PROCESS.stop.asked or not count_points(run)
+        with PROCESS.stop.finishing():
             run.display.close()
             _make_everything(run, interrupted)
-        finally:
-            run.release()
+    except KeyboardInterrupt:
+        run.exit_code = EXIT_INTERRUPTED
+        if run.tracker is not None:
+            run.tracker.close_leftovers()
+        print(f"stopped: make the rest with resume={relative(run.folder)}", file=sys.stderr)
+    finally:
+        run.release()
     return run.exit_code
 
 
 def _make_everything(run: Run, interrupted: bool) -> None:
     """Table, figures, gate, page, tracking and summary, each from the files alone."""
     points, complete = collected(run.folder, interrupted)
-    figures = draw(run.folder, points)
+    figures: list[Path] = _unless_stopped(lambda: draw(run.folder, points), [])
     if interrupted:
         kept = counts(points)["ok"]
         print(f"stopped: {kept} points are kept; continue with resume={relative(run.folder)}", file=sys.stderr)
     run.exit_code = EXIT_INTERRUPTED if interrupted else exit_code(points) if complete else EXIT_POINT_FAILED
     gate = pass_gate(run, interrupted)
-    page = report(run.folder, points)
+    page = _unless_stopped(lambda: report(run.folder, points), None)
     if points and page is None:
         run.exit_code = max(run.exit_code, EXIT_POINT_FAILED)
     notes = [f"report   {relative(page)}"] if page else []
     if run.tracker is not None:
-        run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
-        if run.tracker.tracker is not None:
+        mirrored = run.tracker.finish_sweep(run.folder, "KILLED" if interrupted else None)
+        if mirrored and run.tracker.tracker is not None:
             notes.append(f"MLflow   {run.tracker.tracker.ui_command}")
             notes += [f"         {address}" for address in run.tracker.tracker.pages]
     print_summary(run.folder, points, figures, [*notes, *gate])
+
+
+T = TypeVar("T")
+
+
+def _unless_stopped(make: Callable[[], T], otherwise: T) -> T:
+    """What can be made later is left out where somebody does not want to wait for it."""
+    try:
+        return make()
+    except KeyboardInterrupt:
+        print("stopped: left out; python -m roofexp.report makes figures and page later", file=sys.stderr)
+        return otherwise
 
 
 def collected(folder: Path, interrupted: bool) -> tuple[list[Point], bool]:

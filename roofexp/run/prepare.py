@@ -28,7 +28,7 @@ from roofexp.records.sweep_folder import (
     resumed_sweep,
     write_sweep,
 )
-from roofexp.run.claim import claim_folder
+from roofexp.run.claim import claim_folder, unclaim
 from roofexp.run.kept import OLDER_MARK, check_kept
 from roofexp.run.process import PROCESS
 from roofexp.run.progress import Run
@@ -70,8 +70,16 @@ def prepare(config: DictConfig, plain_run: bool) -> Run:
     if without_counters:  # told of a sweep that goes on, not of one whose device is refused
         print(without_counters)
     total = 1 if plain_run else count_jobs(config)
-    tracker = _open_tracker(config, folder, cwd / config.outputs, sweep)
-    return Run(folder, sweep, total, tracker, gate, lock)
+    run = PROCESS.begin(Run(folder, sweep, total, None, gate, lock))
+    try:
+        _open_tracker(config, run, cwd / config.outputs, sweep)
+    except BadInputError:
+        run.finished = True
+        run.release()
+        if PROCESS.resumed is None:
+            unclaim(folder)
+        raise
+    return run
 
 
 def count_jobs(config: DictConfig) -> int | None:
@@ -239,22 +247,23 @@ def _read_gate(config: DictConfig) -> Any:
     return read_gate(str(config.gate), Path(config.hydra.runtime.cwd))
 
 
-def _open_tracker(config: DictConfig, folder: Path, outputs: Path, sweep: dict[str, Any]) -> Any:
+def _open_tracker(config: DictConfig, run: Run, outputs: Path, sweep: dict[str, Any]) -> None:
     """The live mirror in MLflow. A store that is down does not stop a measurement; one that cannot work does, now."""
     from roofexp.tracking import SafeTracker, open_store
     from roofexp.tracking.store import TrackingError
 
     settings = config.tracking
     if settings.store.name == "off":
-        return SafeTracker(None, folder)
+        run.tracker = SafeTracker(None, run.folder)
+        return
     try:
         uri = real_address(settings.uri) if settings.uri else None
         tracker = open_store(settings.store.name, uri, settings.experiment, outputs)
     except TrackingError as error:
         if isinstance(error, BadInputError):
             raise
-        print(f"tracking: {error}; measuring goes on, mirror later with python -m roofexp.track {folder}")
-        return SafeTracker(None, folder)
-    safe = SafeTracker(tracker, folder)
-    safe.start_sweep(sweep)
-    return safe
+        print(f"tracking: {error}; measuring goes on, mirror later with python -m roofexp.track {run.folder}")
+        run.tracker = SafeTracker(None, run.folder)
+        return
+    run.tracker = SafeTracker(tracker, run.folder)  # known before its run is opened: whatever ends this closes it
+    run.tracker.start_sweep(sweep)

@@ -37,7 +37,7 @@ class StopRequest:
     @contextmanager
     def finishing(self) -> Iterator[None]:
         """While tables, figures and the report are made a signal is noted and nothing is torn apart: the end is near.
-        A third Ctrl-C ends the process at once."""
+        The second one raises KeyboardInterrupt, for what can be made later; the third ends the process at once."""
         self._finishing, self._ignored = True, 0
         try:
             yield
@@ -49,9 +49,13 @@ class StopRequest:
         if not self._finishing:
             raise KeyboardInterrupt
         self._ignored += 1
-        if self._ignored > 1:
+        if self._ignored > 2:
             os._exit(128 + number)
+        if self._ignored == 2:
+            raise KeyboardInterrupt
         if number != signal.SIGHUP:  # after a hang-up nobody reads
             print(
-                "stopping: tables are being written; press Ctrl-C again to leave at once", file=sys.stderr, flush=True
+                "stopping: tables are being written; press Ctrl-C again to leave figures and page out",
+                file=sys.stderr,
+                flush=True,
             )

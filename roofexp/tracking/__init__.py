@@ -240,12 +240,13 @@ class SafeTracker:
         if not self.failed:
             self._attempt(lambda tracker: tracker.log_point(point, folder))
 
-    def finish_sweep(self, folder: Path, status: str | None = None) -> None:
-        """Completes what an earlier failure left out, if the store is back."""
+    def finish_sweep(self, folder: Path, status: str | None = None) -> bool:
+        """Completes what an earlier failure left out, if the store is back. Whether all is there."""
         failed_before = self.failed
         done = self._attempt(lambda tracker: tracker.mirror(folder, status))
         if failed_before and done:
             log.warning("MLflow is complete after all: %s is mirrored", self.folder)
+        return done
 
     def close_leftovers(self) -> None:
         self._attempt(lambda tracker: tracker.close_leftovers())

@@ -17,6 +17,7 @@ from roofexp.records.files import write_atomically
 from roofexp.text.console import one_line
 from roofexp.tracking.run import RunContent
 from roofexp.tracking.store import (
+    ARTIFACTS,
     StoreAddress,
     TrackingError,
     TrackingInputError,
@@ -223,6 +224,13 @@ def _check_artifacts(location: str, address: StoreAddress, name: str) -> None:
         raise TrackingInputError(
             f"tracking.experiment={name}: {address.database} was moved: the files of this experiment belong in "
             f"{folder}, which is gone; use another name, or move the folder back"
+        )
+    own = address.database and address.database.parent.resolve()
+    if own and place.scheme in ("", "file") and folder.name == ARTIFACTS and folder.parent.resolve() != own:
+        raise TrackingInputError(
+            f"tracking.experiment={name}: {address.database} is a copy, and MLflow would write the files of this "
+            f"experiment beside the original, into {folder}; use another name, or remove the copied database and "
+            f"mirror the sweeps again with python -m roofexp.track"
         )
 
 

@@ -27,6 +27,7 @@ from roofexp.text.addresses import without_secrets
 
 FREE_BYTES = 16_000_000  # a fresh database takes 1 MB, a point 15 kB
 PROBE_S = 4.0  # for a lock to be released, or a server to answer
+ARTIFACTS = "artifacts"  # the folder beside the store that this program's experiments keep their files in
 CREATION_S = 120.0  # another process may be creating the database; MLflow needs up to 5 s for it
 PORTS = {"postgres": 5432, "mysql": 3306, "mssql": 1433}
 OTHER_STORE = "name another with tracking.uri=sqlite:////folder/new.db, or go on without MLflow by tracking=none"
@@ -79,7 +80,7 @@ def resolve_store(store: str, uri: str | None, outputs: Path) -> StoreAddress:
         return _database_address(Path(make_url(named).database or "").absolute(), default=False)
     if re.match(r"(https?:|databricks\b|(postgres|postgresql|mysql|mssql)[+:])", named):
         served = named.startswith(("http", "databricks"))
-        return StoreAddress(uri=named, artifacts=None if served else outputs.absolute() / "artifacts")
+        return StoreAddress(uri=named, artifacts=None if served else outputs.absolute() / ARTIFACTS)
     raise TrackingInputError(
         f"tracking.uri={shown(named)}: not a store that MLflow can keep runs in; allowed: sqlite:////folder/file.db, "
         "http://host:5000, or a PostgreSQL, MySQL or SQL Server address"
@@ -88,7 +89,7 @@ def resolve_store(store: str, uri: str | None, outputs: Path) -> StoreAddress:
 
 def _database_address(database: Path, default: bool) -> StoreAddress:
     return StoreAddress(
-        uri=f"sqlite:///{database}", database=database, default=default, artifacts=database.parent / "artifacts"
+        uri=f"sqlite:///{database}", database=database, default=default, artifacts=database.parent / ARTIFACTS
     )
 
 
