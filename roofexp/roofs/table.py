@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofexp.records.machine import Roof, RoofCheck, RoofSet
+from roofexp.records.machine import LEVELS, Machine, Roof, RoofCheck, RoofSet
 from roofexp.roofs.assembly import measured_above
 from roofexp.roofs.benchmark import STREAMS
-from roofexp.text.console import WIDTH_WITHOUT_TERMINAL
+from roofexp.text.console import WIDTH_WITHOUT_TERMINAL, plain_table
 from roofexp.text.numbers import engineering, percent, plain
 
-LEVELS = ("dram", "l3", "l2", "l1", "shared")  # from far to near
+_TEXTS = ("roof", "checks", "remarks")  # columns of words
 MORE_THAN_ONE_WAY = 1.05  # of its reads or writes alone: a level that moves both at once
 MORE_THAN_BURST = 1.0005  # a sustained rate above that of the bursts has its reason beside it
 
@@ -40,24 +40,31 @@ def print_roofs(sets: Sequence[RoofSet], file: Any = None) -> None:
         console.print(side_by_side(sets))
 
 
-def roofs_table(roofs: RoofSet) -> Any:
-    from rich.table import Table
+def _table(title: str, columns: Sequence[str]) -> Any:
+    table = plain_table(columns, right=[name for name in columns if name not in _TEXTS], folding=_TEXTS)
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
+    return table
 
+
+def roofs_table(roofs: RoofSet) -> Any:
     machine = roofs.machine
     unit = "SM" if machine.device == "cuda" else "core"
-    number = f", {machine.units} {unit}{'s' if machine.units != 1 else ''}" if machine.units else ""
+    number = f", {_units(machine)}" if machine.units else ""
     fill = "" if roofs.fill == "normal" else f", operands {roofs.fill}"
     title = f"Roofs of {machine.name}{number} · clock mode {roofs.clock_mode}{fill}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold")
-    known = any(roof.sheet for roof in roofs.roofs)
-    columns = ["roof", "rate", f"per {unit}, cycle", "clock held", "limit", "of limit"]
-    columns += [*(["sheet", "of sheet"] if known else []), "of roof", "checks"]
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("roof", "checks") else "right")
+    sheet = ["sheet", "of sheet"] if any(roof.sheet for roof in roofs.roofs) else []
+    columns = ["roof", "rate", f"per {unit}, cycle", "clock held", "limit", "of limit", *sheet, "of roof", "checks"]
+    table = _table(title, columns)
     for roof, above in in_order(roofs):
         cells = row(roof, above)
         table.add_row(*(cells[_key(column)] for column in columns), style="dim" if above else None)
     return table
+
+
+def _units(machine: Machine) -> str:
+    """``132 SMs``"""
+    unit = "SM" if machine.device == "cuda" else "core"
+    return f"{machine.units} {unit}{'s' if machine.units != 1 else ''}"
 
 
 def _key(column: str) -> str:
@@ -77,12 +84,12 @@ def in_order(roofs: RoofSet) -> list[tuple[Roof, Roof | None]]:
             return 1, LEVELS.index(roof.level) if roof.level in LEVELS else len(LEVELS), roof.rate
         return 2, 0, 0.0
 
-    found: list[tuple[Roof, Roof | None]] = []
+    pairs: list[tuple[Roof, Roof | None]] = []
     for roof in sorted(own, key=place):
-        found.append((roof, None))
-        found += [(c, roof) for c in sorted(roofs.ceilings(roof.name), key=lambda ceiling: -ceiling.rate)]
-    placed = {roof.name for roof, _ in found}
-    return found + [(roof, None) for roof in roofs.roofs if roof.name not in placed]
+        pairs.append((roof, None))
+        pairs += [(c, roof) for c in sorted(roofs.ceilings(roof.name), key=lambda ceiling: -ceiling.rate)]
+    placed = {roof.name for roof, _ in pairs}
+    return pairs + [(roof, None) for roof in roofs.roofs if roof.name not in placed]
 
 
 def row(roof: Roof, above: Roof | None) -> dict[str, str]:
@@ -126,44 +133,39 @@ def unit_of(roof: Roof) -> str:
 
 def load_table(roofs: RoofSet) -> Any:
     """What is left under load that does not pause; None where that was not measured."""
-    from rich.table import Table
-
     loaded = [roof for roof, _ in in_order(roofs) if roof.sustained]
     if not loaded:
         return None
-    table = Table(
-        title="Under load without a pause", title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
-    for column in ("roof", "in bursts", "sustained", "of burst", "clock held", "power", "remarks"):
-        table.add_column(column, justify="left" if column in ("roof", "remarks") else "right")
+    columns = ("roof", "in bursts", "sustained", "of burst", "clock held", "power", "remarks")
+    table = _table("Under load without a pause", columns)
     for roof in loaded:
         table.add_row(*_load_cells(roof), style="dim" if roof.ceiling_of else None)
     return table
 
 
 def _load_cells(roof: Roof) -> list[str]:
-    found, unit = roof.sustained, unit_of(roof)
-    assert found
-    words = (found.event_reasons or "").split()
+    held, unit = roof.sustained, unit_of(roof)
+    assert held
+    words = (held.event_reasons or "").split()
     reasons = [word.replace("_", " ") for word in words if word not in ("none", "idle")]
-    reasons += [] if found.settled else [f"not settled after {found.seconds:.1f} s"]
-    reasons += [_why_more(roof)] if found.rate > roof.rate * MORE_THAN_BURST else []
+    reasons += [] if held.settled else [f"not settled after {held.seconds:.1f} s"]
+    reasons += [_why_more(roof)] if held.rate > roof.rate * MORE_THAN_BURST else []
     return [
         roof.name,
         engineering(roof.rate, unit),
-        engineering(found.rate, unit),
-        share_text(found.rate, roof.rate),
-        _mhz(found.compute_hz),
-        f"{found.power_w:.0f} W" if found.power_w else "",
+        engineering(held.rate, unit),
+        share_text(held.rate, roof.rate),
+        _mhz(held.compute_hz),
+        f"{held.power_w:.0f} W" if held.power_w else "",
         ", ".join(reasons),
     ]
 
 
 def _why_more(roof: Roof) -> str:
     """Why more was reached under lasting load than in bursts."""
-    found = roof.sustained
-    assert found
-    if found.compute_hz and roof.compute_hz and found.compute_hz > roof.compute_hz:
+    held = roof.sustained
+    assert held
+    if held.compute_hz and roof.compute_hz and held.compute_hz > roof.compute_hz:
         return f"above the bursts: they held {_mhz(roof.compute_hz)}"
     return "above the bursts: they are too short to reach it"
 
@@ -216,19 +218,13 @@ def _part(roof: Roof, mix: str, both: bool) -> str:
 
 def side_by_side(sets: Sequence[RoofSet]) -> Any:
     """The rates of several machines or thread counts, one column each, and each over the first."""
-    from rich.table import Table
-
-    table = Table(title="Side by side", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column("roof")
-    for roofs in sets:
-        unit = "SM" if roofs.machine.device == "cuda" else "core"
-        table.add_column(f"{roofs.machine.units} {unit}{'s' if roofs.machine.units != 1 else ''}", justify="right")
+    table = _table("Side by side", ["roof", *(_units(roofs.machine) for roofs in sets)])
     by_name = [{roof.name: roof for roof in roofs.roofs} for roofs in sets]
     for roof, above in in_order(sets[0]):
         cells = []
         for names in by_name:
-            found = names.get(roof.name)
-            text = engineering(found.rate, unit_of(found)) if found else ""
-            cells.append(f"{text} (x{plain(found.rate / roof.rate)})" if found and names is not by_name[0] else text)
+            other = names.get(roof.name)
+            text = engineering(other.rate, unit_of(other)) if other else ""
+            cells.append(f"{text} (x{plain(other.rate / roof.rate)})" if other and names is not by_name[0] else text)
         table.add_row(f"  └ {_under(roof)}" if above else roof.name, *cells, style="dim" if above else None)
     return table
