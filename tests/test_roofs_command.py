@@ -426,7 +426,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Runs:
     from roofexp.devices.cpu.machine import describe_cpu
 
     runs = Runs()
-    monkeypatch.setattr(RoofSession, "_open", lambda self: describe_cpu(int(self._device.split(":")[1])))
+    monkeypatch.setattr(RoofSession, "_open", lambda self, alone=False: describe_cpu(int(self._device.split(":")[1])))
     monkeypatch.setattr(RoofSession, "_run", lambda self, request: runs(request))
     return runs
 
