@@ -73,7 +73,8 @@ class FakeGpu:
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> list[Any]:  # noqa: N802
         if self.state["pids"] is None:
             raise REFUSALS["unsupported"]
-        return [SimpleNamespace(pid=pid) for pid in self.state["pids"]]
+        memory = self.state.get("memory_bytes", {})  # by pid, as JSON has it
+        return [SimpleNamespace(pid=pid, usedGpuMemory=memory.get(str(pid))) for pid in self.state["pids"]]
 
     def nvmlDeviceGetMigMode(self, handle: Any) -> list[int]:  # noqa: N802
         return [int(self.state["mig"]), 0]

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from roofexp.config.settings import TimingSettings
+from roofexp.errors import FailedError
 from roofexp.measure.duty_cycle import Pace, pace_of
-from roofexp.measure.sampler import measure
+from roofexp.measure.sampler import IMPOSSIBLE_TIME, measure
 from roofexp.measure.soak import measure_soak
 from roofexp.measure.steadiness import batch_slowing, drift, half_width, mean_half_width, relative_half_width
 from roofexp.records.samples import Samples, known_within, median, median_interval, quantile, window_s, windows
@@ -294,6 +295,33 @@ def test_the_interval_covers_the_median_as_often_as_it_says() -> None:
         low, high = median_interval(sorted(draw.expovariate(1.0) for _ in range(40)))
         hits += low <= 0.6931 <= high
     assert 930 <= hits <= 985
+
+
+@pytest.mark.parametrize("time_s", [-1e-3, math.nan, math.inf])
+@pytest.mark.parametrize("first", [0, 30])
+def test_a_time_that_nothing_takes_is_no_time(time_s: float, first: int) -> None:
+    kernel = FakeKernel(lambda n: 1e-4 if n < first else time_s)
+    with pytest.raises(FailedError, match="the timer gave") as raised:
+        flags(kernel)
+    assert raised.value.kind == IMPOSSIBLE_TIME
+    assert kernel.launches < first + 100
+
+
+def test_a_zero_among_the_samples_is_no_time_either() -> None:
+    for cold in (True, False):
+        with pytest.raises(FailedError, match="the timer gave 0 s"):
+            flags(FakeKernel(lambda n: 0.0 if n > 5 else 1e-3), cold=cold)
+    with pytest.raises(FailedError, match="the timer gave 0 s"):
+        flags(FakeKernel(lambda n: 0.0), cold=True)
+    found = FakeKernel(lambda n: 0.0 if n == 0 else 1e-5)  # shorter than the timer's step, before there is a batch
+    assert flags(found)[0].median_s == pytest.approx(1e-5)
+
+
+def test_a_soak_takes_no_impossible_time() -> None:
+    kernel = FakeKernel(lambda n: 1e-3 if n < 500 else math.nan)
+    settings = msgspec.structs.replace(SETTINGS, seconds=3.0)
+    with pytest.raises(FailedError, match="the timer gave nan s"):
+        measure_soak(kernel, settings, False, None, now=kernel.now)
 
 
 def test_an_interval_knows_that_neighbours_move_together() -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from roofexp.records.clock_readings import IDLE, NOT_THROTTLING, REASONS, ClockReadings, answers
@@ -144,13 +144,13 @@ class Nvml:
                 found[name] = value.value.ullVal * 1e-9
         return found
 
-    def others(self, own: Collection[int] = (), own_count: int = 0) -> Others | None:
-        """Beside the processes ``own``. Inside a container their numbers may be others than the driver's: of those that
-        are not met, ``own_count`` in all, it is not known which of the listed they are."""
+    def others(self, is_own: Callable[[int], bool] = lambda pid: False, own_count: int = 0) -> Others | None:
+        """Beside our own, ``own_count`` in all. Inside a container their numbers may be others than the driver's: of
+        those that are not met it is not known which of the listed they are."""
         listed = self.ask("GetComputeRunningProcesses")
         if listed is None:
             return None
-        others = [process for process in listed if process.pid not in own]
+        others = [process for process in listed if not is_own(process.pid)]
         not_met = max(0, own_count - (len(listed) - len(others)))
         memory = [int(used) for process in others if (used := getattr(process, "usedGpuMemory", None)) is not None]
         known = not not_met and len(memory) == len(others)
@@ -166,15 +166,15 @@ class Nvml:
 OTHERS_S = 0.2  # between two looks at who else computes
 
 
-def family() -> set[int]:
-    """The processes of this sweep: this one, the one that started it, and what that one started besides, as the process
-    that holds clocks."""
+def is_of_this_sweep(pid: int) -> bool:
+    """This process, the one that started it, and what that one started besides, as the process that holds clocks."""
     import psutil
 
+    if pid in (os.getpid(), os.getppid()):
+        return True
     with contextlib.suppress(psutil.Error):
-        parent = psutil.Process(os.getppid())
-        return {parent.pid, os.getpid(), *(child.pid for child in parent.children(recursive=True))}
-    return {os.getpid()}
+        return os.getppid() in (parent.pid for parent in psutil.Process(pid).parents())
+    return False
 
 
 class NvmlSampler:
@@ -187,7 +187,7 @@ class NvmlSampler:
         self._nvml = nvml
         self._every_s = every_s
         self._now = now
-        self._own, self._own_count = family(), own_count
+        self._own_count = own_count
         self._others: list[Others | None] = []
         self._looked_s = 0.0
         self._stop = threading.Event()
@@ -229,7 +229,7 @@ class NvmlSampler:
 
     def _look(self) -> None:
         self._looked_s = self._now()
-        self._others.append(self._nvml.others(self._own, self._own_count))
+        self._others.append(self._nvml.others(is_of_this_sweep, self._own_count))
 
     def _who(self) -> dict[str, int | None]:
         """The most processes of others that were seen at once, and the most memory that they had."""
