@@ -55,8 +55,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def main_type(self) -> str | None:
         """The FLOP type that most of the work was done in."""
-        known = {kind: value for kind, value in self.flops_by_type.items() if value}
-        return max(known, key=lambda kind: known[kind]) if known else None
+        positive = {kind: value for kind, value in self.flops_by_type.items() if value}
+        return max(positive, key=lambda kind: positive[kind]) if positive else None
 
 
 def derive(
@@ -134,24 +134,26 @@ def _set_time(lookup: Lookup, scalars: dict[str, float | None]) -> tuple[list[Fl
     if cycles is None and time_s is not None and hz:
         lookup.cycles = time_s * hz
     elif time_s and cycles and hz and abs(cycles / (time_s * hz) - 1) > CLOCK_TOLERANCE:
-        said = f"{cycles:.0f} cycles are not {time_s * 1e6:.2f} us at {hz / 1e6:.0f} MHz ({cycles / (time_s * hz):.0%})"
-        return [Flag("clock mismatch", f"{said}: the counters come from passes at different clocks")], []
+        words = (
+            f"{cycles:.0f} cycles are not {time_s * 1e6:.2f} us at {hz / 1e6:.0f} MHz ({cycles / (time_s * hz):.0%})"
+        )
+        return [Flag("clock mismatch", f"{words}: the counters come from passes at different clocks")], []
     return [], []
 
 
 def _bytes(lookup: Lookup) -> tuple[dict[str, float | None], list[str]]:
     """Bytes at each level from the first source that the report holds whole."""
-    found: dict[str, float | None] = {}
+    totals_by_level: dict[str, float | None] = {}
     notes = []
     for level in catalogue()["bytes"]:
-        found[f"{level}_bytes"] = None
+        totals_by_level[f"{level}_bytes"] = None
         for source in byte_sources(level):
             totals = [(lookup.total(metric), weight) for metric, weight in source["terms"].items()]
             if all(total is not None for total, _ in totals):
-                found[f"{level}_bytes"] = sum(total * weight for total, weight in totals if total is not None)
+                totals_by_level[f"{level}_bytes"] = sum(total * weight for total, weight in totals if total is not None)
                 notes += [source["note"]] if "note" in source else []
                 break
-    return found, notes
+    return totals_by_level, notes
 
 
 def _all_missing(values: Mapping[str, float | None]) -> list[Flag]:

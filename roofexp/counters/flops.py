@@ -55,11 +55,11 @@ class TensorCounter(msgspec.Struct, frozen=True):
 
 def parse_tensor_name(metric: str) -> TensorCounter | None:
     """The counter behind a metric name, its suffix aside; None for other metrics."""
-    found = _NAME.match(metric.split(".")[0])
-    if not found:
+    match = _NAME.match(metric.split(".")[0])
+    if not match:
         return None
-    sources = frozenset(found["src"].split("_"))
-    return TensorCounter(found[0], found["op"], sources, found["dst"], found["sparsity"])
+    sources = frozenset(match["src"].split("_"))
+    return TensorCounter(match[0], match["op"], sources, match["dst"], match["sparsity"])
 
 
 def tensor_counters(lookup: Lookup) -> list[TensorCounter]:

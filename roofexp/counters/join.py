@@ -96,8 +96,8 @@ _PACKED = "2_pred_on.sum"  # Blackwell's pairs: without them fp32 is a lower bou
 
 
 def _passes(launches: list[Launch]) -> int | None:
-    found = [value for launch in launches if (value := launch.values.get(_PASSES)) is not None]
-    return int(max(found)) if found else None
+    passes = [value for launch in launches if (value := launch.values.get(_PASSES)) is not None]
+    return int(max(passes)) if passes else None
 
 
 def _with_missing(launch: Launch, asked: Iterable[str]) -> Launch:
@@ -204,8 +204,8 @@ def join_failure(point: Point, reason: str, level: str | None, kind: str | None 
         return point
     flags = [flag for flag in point.flags if flag.name != NOT_COUNTED]
     flags += [Flag(NOT_COUNTED, f"{kind}: {reason}")] if kind else []
-    said = f"{kind}: {reason}" if kind else reason
-    return msgspec.structs.replace(point, counted=Counted(level=level, unavailable=said), flags=flags)
+    words = f"{kind}: {reason}" if kind else reason
+    return msgspec.structs.replace(point, counted=Counted(level=level, unavailable=words), flags=flags)
 
 
 def without_counters(point: Point) -> Point:

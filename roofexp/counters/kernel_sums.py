@@ -216,15 +216,15 @@ def compare(useful: int, counts: Counts, precision: str, shape: Mapping[str, int
     if counts.flops is None:
         return Comparison(notes=other.notes, flags=other.flags)
     if useful == 0:
-        said = f"{counts.flops:.6g} FLOPs were issued in a kernel whose formula has none"
-        return Comparison(notes=[said] if counts.flops else [])
+        words = f"{counts.flops:.6g} FLOPs were issued in a kernel whose formula has none"
+        return Comparison(notes=[words] if counts.flops else [])
     ratio = counts.flops / useful
     if abs(ratio - 1) <= TOLERANCE:
         return Comparison(ratio=ratio, notes=other.notes, flags=other.flags)
-    said = f"{counts.flops:.6g} issued, {useful:.6g} useful ({ratio:.4g} times): {_meaning(ratio, counts, shape)}"
+    words = f"{counts.flops:.6g} issued, {useful:.6g} useful ({ratio:.4g} times): {_meaning(ratio, counts, shape)}"
     if _suspicious(ratio, counts):
-        return Comparison(ratio=ratio, notes=other.notes, flags=[*other.flags, Flag("issued FLOPs", said)])
-    return Comparison(ratio=ratio, notes=[f"FLOPs: {said}", *other.notes], flags=other.flags)
+        return Comparison(ratio=ratio, notes=other.notes, flags=[*other.flags, Flag("issued FLOPs", words)])
+    return Comparison(ratio=ratio, notes=[f"FLOPs: {words}", *other.notes], flags=other.flags)
 
 
 def _suspicious(ratio: float, counts: Counts) -> bool:
@@ -266,9 +266,9 @@ def _other_precision(counts: Counts, precision: str) -> Comparison:
     main, expected = counts.main_type, EXPECTED.get(precision)
     if main is None or expected is None or main in expected:
         return Comparison()
-    said = (
+    words = (
         f"most arithmetic was {main.replace('_tensor', ' on the tensor cores')}, the point's precision is {precision}"
     )
     if main.startswith(("fp32", "fp64")):
-        return Comparison(notes=[said])
-    return Comparison(flags=[Flag("other precision", said)])
+        return Comparison(notes=[words])
+    return Comparison(flags=[Flag("other precision", words)])

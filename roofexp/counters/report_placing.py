@@ -88,20 +88,20 @@ def _incomplete(machine: MachineLimits) -> list[Flag]:
     if not machine.dram_mixes_bytes_per_s:
         return []
     envelope = bandwidth_envelope(machine.dram_mixes_bytes_per_s)
-    said = f"the dram roof is that of {envelope.mix} alone; {', '.join(envelope.missing)} were not measured"
-    return [Flag("incomplete roof", said)] if envelope.missing else []
+    words = f"the dram roof is that of {envelope.mix} alone; {', '.join(envelope.missing)} were not measured"
+    return [Flag("incomplete roof", words)] if envelope.missing else []
 
 
 def _mismatch(counts: Counts, machine: MachineLimits) -> list[Flag]:
     """The report says on what it was made: the card, or at least the architecture and the number of SMs."""
-    found = []
+    differences = []
     if counts.architecture and counts.architecture != machine.architecture:
-        found.append(f"compute capability {counts.architecture}, not {machine.architecture}")
+        differences.append(f"compute capability {counts.architecture}, not {machine.architecture}")
     if counts.sm_count and counts.sm_count != machine.sm_count:
-        found.append(f"{counts.sm_count:.0f} SMs, not {machine.sm_count}")
-    if counts.device_name and not found and counts.device_name != machine.name:
-        found.append(f"{counts.device_name}, not {machine.name}")
-    return [Flag("other machine", f"the report was made on {' and '.join(found)}")] if found else []
+        differences.append(f"{counts.sm_count:.0f} SMs, not {machine.sm_count}")
+    if counts.device_name and not differences and counts.device_name != machine.name:
+        differences.append(f"{counts.device_name}, not {machine.name}")
+    return [Flag("other machine", f"the report was made on {' and '.join(differences)}")] if differences else []
 
 
 NCU_BUSY_PCT = 60.0  # ncu calls a kernel latency-bound when both throughputs are below this
@@ -263,10 +263,10 @@ def _far_below(counts: Counts, placed: _Placed) -> _Placed:
     if max(memory, compute) < NCU_BUSY_PCT:
         return msgspec.structs.replace(placed, bound="latency-bound")
     if memory >= compute:
-        said = f"the memory path on the chip (L1, shared memory or L2) is {memory:.0f} % busy, DRAM is not what binds"
-        return msgspec.structs.replace(placed, bound="memory-bound", notes=[*placed.notes, said])
-    said = f"a unit of the SM is {compute:.0f} % busy, though not with these FLOPs"
-    return msgspec.structs.replace(placed, bound="compute-bound", notes=[*placed.notes, said])
+        words = f"the memory path on the chip (L1, shared memory or L2) is {memory:.0f} % busy, DRAM is not what binds"
+        return msgspec.structs.replace(placed, bound="memory-bound", notes=[*placed.notes, words])
+    words = f"a unit of the SM is {compute:.0f} % busy, though not with these FLOPs"
+    return msgspec.structs.replace(placed, bound="compute-bound", notes=[*placed.notes, words])
 
 
 def _by_known_cards(counts: Counts, roofs: ReportRoofs, intensity: float | None) -> _Placed:

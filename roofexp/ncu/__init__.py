@@ -149,7 +149,7 @@ def find_ncu(named: str | None) -> Path | None:
     Raises BadInputError, with the versions that were found, when the one that was named is not there.
     """
     if named is None:
-        on_path = next((found for command in COMMANDS if (found := shutil.which(command))), None)
+        on_path = next((program for command in COMMANDS if (program := shutil.which(command))), None)
         if on_path:
             return Path(on_path)
         return max(_installed(), key=_by_version, default=None)
@@ -226,13 +226,13 @@ def _identity(ncu: Path, architecture: str | None) -> str:
 
 
 def _installed() -> list[Path]:
-    found = [path for place in PLACES for path in Path("/").glob(place.lstrip("/"))]
-    return [path for path in found if os.access(path, os.X_OK)]
+    programs = [path for place in PLACES for path in Path("/").glob(place.lstrip("/"))]
+    return [path for path in programs if os.access(path, os.X_OK)]
 
 
 def _every_ncu() -> str:
     """Every ncu here, with its version."""
-    on_path = [Path(found) for command in COMMANDS if (found := shutil.which(command))]
+    on_path = [Path(program) for command in COMMANDS if (program := shutil.which(command))]
     paths = list({path.resolve(): path for path in [*on_path, *_installed()]}.values())
     if not paths:
         return "none"

@@ -42,10 +42,10 @@ def request(architecture: str, level: str = "basic", precision: str | None = Non
     """
     if level not in LEVELS:
         raise BadInputError(f"counters.level={level}; allowed: {', '.join(LEVELS)}")
-    known = catalogue()["architectures"]
-    key = nearest_architecture(architecture, known)
+    architectures = catalogue()["architectures"]
+    key = nearest_architecture(architecture, architectures)
     if key is None:
-        raise BadInputError(f"compute capability {architecture}: counters are known for {', '.join(known)}")
+        raise BadInputError(f"compute capability {architecture}: counters are known for {', '.join(architectures)}")
     levels = set(LEVELS[: LEVELS.index(level) + 1])
     names = [*_flop_metrics(key, precision, levels), *_byte_metrics(levels), *_scalar_metrics(levels)]
     names += stall_metrics().values() if catalogue()["stalls"]["level"] in levels else []
@@ -83,12 +83,12 @@ def counts_lanes(kind: str) -> bool:
 def tensor_metrics(architecture: str, precision: str | None = None) -> dict[str, list[str]]:
     """The parents that count tensor operations, by FLOP type."""
     key = nearest_architecture(architecture, catalogue()["architectures"])
-    found = {}
+    metrics = {}
     for kind, entry in catalogue()["tensor"].items():
         names = entry["names"].get(key, [])
         if names and (precision is None or precision in entry["precisions"]):
-            found[kind] = [f"{name}.sum" for name in names]
-    return found
+            metrics[kind] = [f"{name}.sum" for name in names]
+    return metrics
 
 
 def byte_sources(level: str) -> list[dict[str, Any]]:

@@ -169,10 +169,10 @@ def _refusal(task: Task, error: Exception, device: ProfiledDevice) -> Step:
     """Errors before the launch leave the device as it was; those of the device may have broken it."""
     if isinstance(error, (BadInputError, SkippedError, MemoryError)):
         return Step(state="refused", name=task.name, reason=_one_line(error))
-    known = device.explain(error)
-    if known is not None and known.kind == "out of memory":
-        return Step(state="refused", name=task.name, reason=str(known))
-    return Step(state="failed", name=task.name, reason=str(known) if known else _one_line(error))
+    explained = device.explain(error)
+    if explained is not None and explained.kind == "out of memory":
+        return Step(state="refused", name=task.name, reason=str(explained))
+    return Step(state="failed", name=task.name, reason=str(explained) if explained else _one_line(error))
 
 
 class Watchdog:

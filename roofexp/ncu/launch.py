@@ -127,8 +127,8 @@ def _integer(text: str | None) -> int | None:
 
 
 def _dimensions(text: str | None) -> tuple[int, ...] | None:
-    found = re.findall(r"\d+", text or "")
-    return tuple(int(number) for number in found) or None
+    numbers = re.findall(r"\d+", text or "")
+    return tuple(int(number) for number in numbers) or None
 
 
 def shape_of(metrics: Mapping[str, Metric], what: str) -> tuple[int, ...] | None:
@@ -180,9 +180,9 @@ def metric_name(label: str, unit: str, item: str, seen: int) -> str:
         return name.group(0)
     if _TENSOR.match(label) and not item and seen < len(TENSOR_SUFFIXES):
         return tensor_name(label) + TENSOR_SUFFIXES[seen]
-    known = _labels().get((label.lower(), unit)) or _labels().get((label.lower(), None))
-    if known:
-        return known
+    metric = _labels().get((label.lower(), unit)) or _labels().get((label.lower(), None))
+    if metric:
+        return metric
     if item.startswith("Warp State") and (label == "Selected" or label.startswith("Stall ")):
         reason = label.removeprefix("Stall ").lower().replace(" ", "_")
         return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"

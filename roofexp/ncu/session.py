@@ -66,7 +66,7 @@ def run_child(tasks: list[Task], command: Command, on_done: Callable[[int], None
 class _Child:
     def __init__(self, folder: Path, command: Command, on_done: Callable[[int], None]) -> None:
         self._command, self._on_done = command, on_done
-        self._log, self._said = folder / "log", folder / "output"
+        self._log, self._output = folder / "log", folder / "output"
         self._progress = ProgressFile(folder / "progress")
         self._plan = folder / "plan.json"
         self._hung = self._stopped = False
@@ -77,7 +77,7 @@ class _Child:
         """Starts ncu and waits for its end, for silence, or for word that nothing will come of it."""
         words = self._command.words(self._log, self._plan, self._progress.path)
         try:
-            with self._said.open("wb") as output:
+            with self._output.open("wb") as output:
                 process = subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
                     env=child_environment(self._command.device),
@@ -98,7 +98,7 @@ class _Child:
         sizes, deadline = (0, 0), time.monotonic() + START_S
         while process.poll() is None:
             time.sleep(POLL_S)
-            now = (_size(self._progress.path), _size(self._log) + _size(self._said))
+            now = (_size(self._progress.path), _size(self._log) + _size(self._output))
             if now[0] != sizes[0]:
                 steps = self._progress.read()
                 self._on_done(sum(step.state in ("done", "refused") for step in steps))
@@ -119,21 +119,21 @@ class _Child:
         return trouble is not None and trouble.kind in EVERY_POINT
 
     def _text(self) -> str:
-        return f"{_read(self._log)}\n{_read(self._said)}"
+        return f"{_read(self._log)}\n{_read(self._output)}"
 
     def ended(self, seconds: float) -> Ended:
         trouble = self._trouble
         if trouble is None and not self._hung:
             trouble = explain_ncu_failure(self._text(), 0 if self._stopped else self._code or 0)
         launches, complaint = self._launches()
-        said = [line for line in _read(self._said).splitlines() if line.strip() and not line.startswith("==")]
+        lines = [line for line in _read(self._output).splitlines() if line.strip() and not line.startswith("==")]
         return Ended(
             launches=launches,
             steps=self._progress.read(),
             trouble=trouble or complaint,
             hung=self._hung,
             orderly=self._code == 0 and not self._stopped and not self._hung,
-            last_line=said[-1].strip()[:200] if said else "",
+            last_line=lines[-1].strip()[:200] if lines else "",
             seconds=seconds,
         )
 
@@ -266,13 +266,13 @@ def _take(counting: Counting, rest: list[Task], ended: Ended, final: bool) -> No
 
 
 def _said(steps: list[Step]) -> dict[str, Problem]:
-    found = {}
+    problems = {}
     for step in steps:
         if step.name and step.state in ("refused", "failed"):
-            found[step.name] = Problem(kind=step.state, reason=step.reason)
+            problems[step.name] = Problem(kind=step.state, reason=step.reason)
         elif step.state == "timeout":
-            found[step.name] = Problem(kind="timeout", reason="not counted within the point's time")
-    return found
+            problems[step.name] = Problem(kind="timeout", reason="not counted within the point's time")
+    return problems
 
 
 def _unsaid(counting: Counting, ended: Ended, names: set[str]) -> dict[str, Problem]:
@@ -289,9 +289,9 @@ def _unsaid(counting: Counting, ended: Ended, names: set[str]) -> dict[str, Prob
 
 def range_of(launch: Launch, names: set[str]) -> str | None:
     """The task whose range a launch lies in; where ncu gives no column of ranges, by the prefix of its name."""
-    found = next((name for name in reversed(launch.nvtx) if name in names), None)
+    innermost = next((name for name in reversed(launch.nvtx) if name in names), None)
     prefix = launch.kernel.partition("/")[0]
-    return found or (prefix if prefix in names else None)
+    return innermost or (prefix if prefix in names else None)
 
 
 def _death(ended: Ended) -> Problem:
@@ -299,8 +299,8 @@ def _death(ended: Ended) -> Problem:
         return Problem(kind="timeout", reason="ncu gave no sign of life within the point's time")
     if ended.trouble is not None and ended.trouble.kind not in ("application", "unknown", "no kernels"):
         return Problem(kind=ended.trouble.kind, reason=ended.trouble.cause)
-    said = f": {ended.last_line}" if ended.last_line else ""
-    return Problem(kind="crash", reason=f"the process under ncu ended at this point{said}")
+    words = f": {ended.last_line}" if ended.last_line else ""
+    return Problem(kind="crash", reason=f"the process under ncu ended at this point{words}")
 
 
 def _other_machine(steps: list[Step], name: str | None) -> Explanation | None:
@@ -340,8 +340,8 @@ def _without_metric(counting: Counting, named: str) -> Command | None:
 
 def _give_up(counting: Counting, ended: Ended) -> None:
     """Nothing came of this child and nobody knows better: another one would end in the same way."""
-    said = f" ({ended.last_line})" if ended.last_line else ""
-    cause = ended.trouble.cause if ended.trouble else f"ncu ended without a report{said}"
+    words = f" ({ended.last_line})" if ended.last_line else ""
+    cause = ended.trouble.cause if ended.trouble else f"ncu ended without a report{words}"
     kind = ended.trouble.kind if ended.trouble else "unknown"
     failed = next((step for step in ended.steps if step.state == "failed" and not step.name), None)
     if failed is not None:
