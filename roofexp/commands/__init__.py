@@ -35,6 +35,7 @@ COMMANDS = {
 MEASURING = ("count", "reproduce", "roofs")  # what they print is the least that they make
 
 MOST_LINES = 20
+LONGEST = 1000  # characters of a message
 
 
 def main() -> None:
@@ -100,7 +101,8 @@ def _folders(options: argparse.Namespace) -> list[Path]:
 
 
 def _end(name: str, message: str, code: int) -> int:
-    print(f"roofexp.{name}: {printable(message)}", file=sys.stderr)
+    shown = printable(message)
+    print(f"roofexp.{name}: {shown if len(shown) <= LONGEST else f'{shown[:LONGEST]}…'}", file=sys.stderr)
     return code
 
 

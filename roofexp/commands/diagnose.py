@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from roofexp.clocks import roofs_of
-from roofexp.commands import run_command, report_damage
+from roofexp.commands import report_damage, run_command
 from roofexp.config.settings import PlacingSettings, check_placing, placing_of
 from roofexp.counters.join import join
 from roofexp.diagnosis import placed
@@ -45,7 +45,7 @@ Without thresholds and rules the sweep is judged as it was measured. Then update
 
 
 def run(options: argparse.Namespace) -> int:
-    """The exit code: 1 where a file could not be read, with ``--strict`` also where a verdict is not the expected one."""
+    """The exit code: 1 where a file could not be read, with ``--strict`` also for a verdict that is not expected."""
     folder: Path = options.folder
     points = read_sweep_points(folder) if folder.is_dir() else []
     if not points:

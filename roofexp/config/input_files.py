@@ -8,14 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import lzma
-import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from roofexp.errors import DamagedFileError
-from roofexp.text.console import first_line
+from roofexp.text.console import first_line, printable
 
 MIB = 1024**2
 LARGEST_BYTES = 128 * MIB
@@ -24,10 +23,6 @@ DEEPEST = 100
 LONGEST_TEXT = 20_000
 LARGEST_NUMBER = 1e30  # of whole numbers: what is made of them stays finite
 MOST_CELLS = 4_000_000  # of a table
-# what no terminal, page or XML file can show: controls but tab and newline, surrogates, marks that reverse the reading
-UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
-)
 
 Rows = list[dict[str, str]]
 
@@ -127,12 +122,12 @@ def read_table(file: Path, where: str = "") -> Rows:
 def _reason(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return f"nested more than {DEEPEST} deep"
-    return UNPRINTABLE.sub("\ufffd", first_line(error))[:200]
+    return printable(first_line(error))[:200]
 
 
 def _shown(value: Any, deepest: int) -> Any:
     if isinstance(value, str):
-        text = value if value.isprintable() else UNPRINTABLE.sub("\ufffd", value)
+        text = printable(value)
         return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
     if isinstance(value, (dict, list)) and not deepest:
         raise ValueError(f"nested more than {DEEPEST} deep")

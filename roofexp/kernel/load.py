@@ -30,12 +30,12 @@ def load_kernel(
     Checked against the same types as a composed configuration; raises BadInputError.
     """
     root = OmegaConf.structured(_KernelAlone)
-    root.kernel = OmegaConf.merge(root.kernel, _load(f"kernel/{name}", folders))
-    root.precision = OmegaConf.merge(root.precision, _load(f"precision/{precision}", folders))
-    root.size = root.kernel.size if size is None else size
-    for key, value in params.items():
-        root.kernel.params[key] = value
     try:
+        root.kernel = OmegaConf.merge(root.kernel, _load(f"kernel/{name}", folders))
+        root.precision = OmegaConf.merge(root.precision, _load(f"precision/{precision}", folders))
+        root.size = root.kernel.size if size is None else size
+        for key, value in params.items():
+            root.kernel.params[key] = value
         kernel = OmegaConf.to_container(root.kernel, resolve=True, enum_to_str=True)
         described = OmegaConf.to_container(root.precision, resolve=True, enum_to_str=True)
     except OmegaConfBaseException as error:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+FORMULA = re.compile(r"\s*[=@+\-＝＠＋－]|[\t\r\n]")  # a spreadsheet runs it, in full width too
+NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)|-")
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -56,5 +60,4 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str) or not value:
         return value
     value = value.replace("\0", "")
-    starts_formula = value[0] in "=@\t\r" or (value[0] in "+-" and value[1:2].isalpha())
-    return f"'{value}" if starts_formula else value
+    return f"'{value}" if FORMULA.match(value) and not NUMBER.fullmatch(value) else value

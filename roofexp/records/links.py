@@ -19,8 +19,16 @@ def refuse_links_out(folder: Path) -> None:
         except OSError:  # not a folder, or one that cannot be read, which those who read it say
             continue
         for entry in entries:
-            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
+            if entry.is_symlink() and not _inside(entry.path, root):
                 shown = folder / Path(entry.path).relative_to(root)
                 raise BadInputError(f"{shown}: a link out of the folder; put there what it leads to, or remove it")
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
+
+
+def _inside(link: str, root: Path) -> bool:
+    """False for a link in a circle too, which leads nowhere."""
+    try:
+        return Path(link).resolve().is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False
