@@ -180,7 +180,7 @@ def test_roofs_of_a_busy_machine_are_not_kept(tmp_path: Path) -> None:
     said: list[str] = []
     first, runs = store(tmp_path), Busy()
     assert first.ensure("fp32", SETTINGS, runs, said.append) is not None
-    assert any("measured while other programs ran" in line for line in said)
+    assert any("measured with cores held back" in line for line in said)
     assert ensure(first, "fp32") == []  # the sweep that measured them goes on with them
     # also when it comes back to this device from another: both precisions are there, none was measured twice
     assert ensure(store(tmp_path), "fp64") == ["fma fp64"]
@@ -203,7 +203,7 @@ def test_before_roofs_are_measured_it_is_said_how_many_and_how_long() -> None:
     )  # fmt: skip
     again = notice(missing, "cpu", kept, "v")
     assert again
-    assert again.startswith("measuring 3 roofs of this machine again, about 32 s: other programs ran")
+    assert again.startswith("measuring 3 roofs of this machine again, about 32 s: cores were held back")
     assert "roofs=cached takes them" in again
     changed = notice(missing, "cpu", kept, "w")
     assert changed

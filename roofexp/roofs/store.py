@@ -16,13 +16,16 @@ from typing import Any
 
 import msgspec
 
+from roofexp.config.input_files import read_json
 from roofexp.config.paths import PACKAGE, kernel_roots, kernels_folder
 from roofexp.config.settings import TimingSettings
 from roofexp.config.yaml_file import read_mapping
-from roofexp.errors import BadInputError
+from roofexp.devices.base import FEWER_CORES
+from roofexp.errors import BadInputError, DamagedFileError
 from roofexp.kernel import Kernel
 from roofexp.measure.bench import Reply, Request
-from roofexp.measure.host_load import NOT_QUIET
+from roofexp.measure.host_load import HELD_BACK, NOT_QUIET
+from roofexp.records.file_lock import lock_held
 from roofexp.records.files import write_json
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.roofs.assembly import assemble, with_checks
@@ -31,6 +34,7 @@ from roofexp.roofs.precompile import CompileAhead
 
 Run = Callable[[Request], Reply]
 Announce = Callable[[str], None]
+DISTURBING = (NOT_QUIET, HELD_BACK, FEWER_CORES)  # flags of a time that is not the machine's own
 NOT_IDENTIFYING = ("policy",)  # keys of the configuration that change no measured number
 CODE_SUFFIXES = (".py", ".cu", ".cuh")
 _measured_here: set[Path] = set()  # files written by this process: disturbed or not, a sweep measures its roofs once
@@ -105,11 +109,9 @@ class RoofStore:
 
     def measure(self, missing: Sequence[Benchmark], timing: TimingSettings, run: Run, announce: Announce) -> None:
         """In bursts. What was finished is kept, whatever ends this."""
-        from filelock import FileLock
-
         self._file.parent.mkdir(parents=True, exist_ok=True)
         forgotten = self.set
-        with FileLock(str(self._file) + ".lock"):  # another process may be measuring the same machine
+        with lock_held(Path(f"{self._file}.lock")):  # another process may be measuring the same machine
             stored = self._stored()
             if stored is not None and forgotten.measured != stored.measured:
                 self.set = stored  # what another process measured meanwhile
@@ -134,7 +136,7 @@ class RoofStore:
             self.keep([with_checks(r, [checks[r.name]]) if r.name in checks else r for r in self.set.roofs])
         disturbed = sum(outcome.disturbed for outcome in outcomes)
         if disturbed:
-            announce(f"{disturbed} roofs were measured while other programs ran; the next sweep measures them again")
+            announce(f"{disturbed} roofs were measured with cores held back; the next sweep measures them again")
 
     def sustain(self, benchmarks: Sequence[Benchmark], timing: TimingSettings, run: Run, announce: Announce) -> None:
         """Runs them until the clock has settled; each result is kept at once."""
@@ -190,7 +192,7 @@ class RoofStore:
             benchmark=benchmark,
             rate=reply.timing.median_s if benchmark.kind == "launch" else work / self._launch_s(benchmark, reply),
             compute_hz=reply.clock.compute_hz if reply.clock else None,
-            disturbed=any(flag.name == NOT_QUIET for flag in reply.flags),
+            disturbed=any(flag.name in DISTURBING for flag in reply.flags),
             took_s=took_s,
         )
 
@@ -272,9 +274,10 @@ def stored_file(folder: Path, machine_id: str, clock_mode: str, fill: str = "nor
 def read_stored(file: Path) -> RoofSet | None:
     """None for a file that is not there, cut short or foreign."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=RoofSet)
-    except (OSError, msgspec.MsgspecError):
+        stored: RoofSet = read_json(file, RoofSet)
+    except DamagedFileError:
         return None
+    return stored
 
 
 def code_version(config: dict[str, Any], config_folders: Iterable[Path]) -> str:
@@ -337,7 +340,7 @@ def notice(missing: Sequence[Benchmark], device: str, kept: RoofSet | None, code
         return None
     roofs = f"{len(missing)} roof{'s' if len(missing) > 1 else ''} of this machine"
     if same and kept and kept.disturbed and kept.roofs:
-        why = "other programs ran while the last were measured"
+        why = "cores were held back while the last were measured"
         return f"measuring {roofs} again, about {seconds:.0f} s: {why}; {TAKES_THEM}"
     return f"measuring {roofs}, about {seconds:.0f} s; they are kept"
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 from pathlib import Path
 
 import filelock
 
 from roofexp.errors import BadInputError
+from roofexp.records.file_lock import locked
 from roofexp.records.sweep_folder import read_sweep
 
 LOCK = ".lock"
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # some network file systems have none
 LONGEST_NAME = 255  # bytes, on the usual file systems
 
 
@@ -78,15 +77,7 @@ def _is_dated(folder: Path) -> bool:
 
 
 def _locked(folder: Path) -> filelock.BaseFileLock:
-    lock: filelock.BaseFileLock = filelock.FileLock(folder / LOCK, thread_local=False)
     try:
-        lock.acquire(timeout=0)
+        return locked(folder / LOCK, timeout_s=0)
     except filelock.Timeout as error:
         raise BadInputError(f"{folder}: another process is measuring this sweep; wait for it, or stop it") from error
-    except (OSError, NotImplementedError) as error:
-        if isinstance(error, OSError) and error.errno not in NO_LOCKS:
-            raise
-        print(f"outputs: the file system of {folder} has no locks; do not resume this sweep twice at once")
-        lock = filelock.SoftFileLock(folder / f"{LOCK}.soft")
-        lock.acquire(timeout=0)
-    return lock

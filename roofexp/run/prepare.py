@@ -36,6 +36,8 @@ from roofexp.run.resume import repeatable
 from roofexp.run.session import config_folders
 from roofexp.text.addresses import real_address
 
+SUBDIR = "${hydra.job.num}"
+
 
 def prepare(config: DictConfig, plain_run: bool) -> Run:
     """Checks what concerns every point, claims the sweep's folder and writes sweep.yaml; a folder that holds a sweep
@@ -132,6 +134,8 @@ def _chosen_folder(config: DictConfig, plain_run: bool) -> Path:
     if plain_run:
         job = Path(config.hydra.run.dir)
         return job.parent if job.name.isdigit() else job
+    if config.hydra.sweep._get_node("subdir")._value() != SUBDIR:
+        raise BadInputError(f"hydra.sweep.subdir: each point has the folder {SUBDIR}; leave it out")
     chosen = Path(config.hydra.sweep.dir)
     if chosen.parent.name == _name(config):  # nobody chose another folder: the name may stand for several kernels
         chosen = chosen.parent.parent / sweep_name(config) / chosen.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from roofexp.records.point import Point
 from roofexp.text.console import one_line
 from roofexp.tracking.client import POINTS, SWEEPS, RunStore, open_runs, page
 from roofexp.tracking.point_run import point_content, record_hash
-from roofexp.tracking.store import TrackingInputError, resolve_store, shown
+from roofexp.tracking.store import TrackingInputError, resolve_store, shown, sqlite_address
 from roofexp.tracking.sweep_run import (
     SweepFolder,
     closing_content,
@@ -85,7 +86,7 @@ class Tracker:
             return self.uri
         with contextlib.suppress(ValueError):
             database = database.relative_to(Path.cwd())
-        return f"mlflow ui --backend-store-uri sqlite:///{database} --workers 1"
+        return f"mlflow ui --backend-store-uri {shlex.quote(sqlite_address(database))} --workers 1"
 
     @property
     def pages(self) -> list[str]:

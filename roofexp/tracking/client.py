@@ -26,6 +26,7 @@ from roofexp.tracking.store import (
     check_revision,
     creation_lock,
     shown,
+    sqlite_address,
 )
 
 ENVIRONMENT = {  # unless the user says otherwise
@@ -175,7 +176,7 @@ def _create_database(database: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="roofexp") as folder:
         fresh = Path(folder) / "mlflow.db"
         with _no_warnings():
-            mlflow.MlflowClient(tracking_uri=f"sqlite:///{fresh}").search_experiments(max_results=1)
+            mlflow.MlflowClient(tracking_uri=sqlite_address(fresh)).search_experiments(max_results=1)
         try:
             write_atomically(database, fresh.read_bytes())
         except OSError as error:

@@ -23,6 +23,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 
 from roofexp.errors import BadInputError
+from roofexp.records.file_lock import lock_held
 from roofexp.text.addresses import without_secrets
 
 FREE_BYTES = 16_000_000  # a fresh database takes 1 MB, a point 15 kB
@@ -231,10 +232,10 @@ def shown(uri: str) -> str:
 @contextlib.contextmanager
 def creation_lock(database: Path) -> Iterator[None]:
     """One process at a time: two that create the same database corrupt it for good."""
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
     try:
-        with FileLock(f"{database}.lock", timeout=CREATION_S, mode=0o666):
+        with lock_held(Path(f"{database}.lock"), CREATION_S, mode=0o666):
             yield
     except Timeout as error:
         raise TrackingError(f"{database}.lock: held by another program for {CREATION_S:.0f} s") from error
