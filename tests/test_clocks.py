@@ -21,7 +21,7 @@ import yaml
 
 from roofexp.clocks import HELD, asked_for, check_clock, find_roofs, roofs_mode
 from roofexp.clocks.hold import ClockHold, Held, Target, with_asked
-from roofexp.clocks.journal import Journal, allowed_modes, boot_id, left_over, new_entry, restore_left_over
+from roofexp.clocks.journal import Journal, allowed_modes, boot_id, left_over, new_record, restore_left_over
 from roofexp.clocks.lock_methods import NcuHold, clock_controls
 from roofexp.config.paths import conf_folder
 from roofexp.devices.nvml import RefusedError
@@ -376,7 +376,7 @@ def leave(rig: Rig, **changes: object) -> None:
     """A journal as a dead process leaves it."""
     rig.journals.mkdir(exist_ok=True)
     dead = {"pid": 2**22 + 1, **changes}  # a number that Linux never gives
-    entry = msgspec.structs.replace(new_entry(UUID, "nvml", "1200 MHz locked"), **dead)
+    entry = msgspec.structs.replace(new_record(UUID, "nvml", "1200 MHz locked"), **dead)
     rig.journal.write_bytes(msgspec.json.encode(entry))
     rig.gpu.set(locked=[1200, 1200])
 
@@ -515,13 +515,13 @@ def test_an_ncu_that_may_not_hold_the_clocks_is_one_line(rig: Rig, says: str, ex
 def test_an_ncu_that_died_is_started_again(rig: Rig) -> None:
     rig.ncu = fake_ncu(rig.folder)
     rig.ensure({"mode": "base"})
-    way = rig.hold._way
+    way = rig.hold._method
     assert isinstance(way, NcuHold)
     assert way._process
     os.killpg(way._process.pid, signal.SIGKILL)
     way._process.wait()
     assert rig.ensure({"mode": "base"}).locked is True
-    assert rig.hold._way is not way
+    assert rig.hold._method is not way
 
 
 def test_an_ncu_that_does_not_end_is_killed_and_the_clocks_are_reset(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

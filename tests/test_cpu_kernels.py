@@ -18,7 +18,7 @@ from roofexp.devices.base import _deviation
 from roofexp.devices.cpu.device import CpuDevice
 from roofexp.errors import BadInputError
 from roofexp.kernel import Kernel, build_kernel
-from roofexp.kernel.llvm.builder import Vector, Worker
+from roofexp.kernel.llvm.builder import ThreadCode, Vector
 from roofexp.kernel.load import load_kernel
 from tests.kernel_cases import kernel_yaml
 
@@ -85,7 +85,10 @@ def test_result_at_awkward_sizes(device: CpuDevice, name: str, precision: str) -
         if kernel.work.flops > MOST_FLOPS or kernel.work.working_set_bytes > MOST_BYTES:
             continue
         implementation = device.choose(kernel)
-        check = device.load(kernel, implementation, seed=size).check()
+        loaded = device.load(kernel, implementation, seed=size)
+        check = loaded.check()
+        loaded.run_hot(2)
+        loaded.check_after_timing()
         assert name == "roofs/empty" or check is not None, "a kernel without a reference proves nothing"
 
 
@@ -195,7 +198,7 @@ def instructions(assembly: str, pattern: str) -> int:
 def roof_code(device: CpuDevice, step: str, vector: Vector, chains: int, cpu: str, triple: str) -> str:
     chains_of, mul_add = (load(device, "roofs/fma.py", name) for name in ("chains_of", "mul_add"))
     steps = {"fma": Vector.fma, "mul_add": mul_add}[step]
-    return Worker(chains_of(vector, chains, 122_880, steps), cpu, triple).assembly
+    return ThreadCode(chains_of(vector, chains, 122_880, steps), cpu, triple).assembly
 
 
 @pytest.mark.parametrize(
@@ -257,7 +260,7 @@ def test_clock_chain_makes_every_step(device: CpuDevice) -> None:
 
 def test_clock_chain_takes_one_operation_at_a_time(device: CpuDevice) -> None:
     emit = load(device, "roofs/clock.py", "emit_chain")
-    code = Worker(emit, "znver3", X86).assembly
+    code = ThreadCode(emit, "znver3", X86).assembly
     inner = loop_with(code, "xorq")
     additions = [line for line in inner if re.match(r"\taddq\t%", line)]
     mixes = [line for line in inner if re.match(r"\txorq\t%", line)]

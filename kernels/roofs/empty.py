@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 from numba import get_num_threads
 
-from roofexp.kernel.llvm.builder import Arguments, Worker, run_team
+from roofexp.kernel.llvm.builder import Arguments, ThreadCode, run_team
 
 
 def empty() -> None:
@@ -19,7 +19,7 @@ def empty() -> None:
 
 @functools.cache
 def _launch() -> Callable[[], None]:
-    worker = Worker(_return_at_once)
+    worker = ThreadCode(_return_at_once)
     launch = functools.partial(run_team, worker.address, np.zeros(1, np.int64), get_num_threads())
     launch.worker = worker  # owns the code
     return launch

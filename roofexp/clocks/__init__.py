@@ -1,7 +1,7 @@
-"""Clock modes: what is asked of a device's clocks, who may ask it, and how it is undone.
+"""Clock modes: what each asks of a device's clocks, and the roofs that belong to it.
 
-Nothing here is reached by a run that does not say clock=base, clock=boost or clock=locked, but for the undoing of what
-an earlier run left behind.
+The modules beside this one change clocks, and only for clock=base, clock=boost and clock=locked, or to undo what an
+earlier run left behind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from roofexp.records.point import Point
 
 NOTHING_SET = "observe"  # the roofs of a device whose clocks nobody holds
 HELD = ("base", "boost", "locked")  # modes that change the device's clocks while points are timed
-WAY = {"base": "base clock", "boost": "boost clock"}
+CLOCK_NAMES = {"base": "base clock", "boost": "boost clock"}
 
 
 def asked_for(clock: Mapping[str, Any]) -> str | None:
@@ -25,7 +25,7 @@ def asked_for(clock: Mapping[str, Any]) -> str | None:
         return f"duty {float(clock['duty']):g}" if clock.get("duty") is not None else "duty"
     if mode == "locked":
         return f"{clock['mhz']} MHz locked" if clock.get("mhz") is not None else "locked"
-    return WAY.get(str(mode))
+    return CLOCK_NAMES.get(str(mode))
 
 
 def check_clock(clock: Mapping[str, Any]) -> None:
@@ -56,17 +56,14 @@ def roofs_mode(clock_mode: str, asked: str | None) -> str:
 def find_roofs(sets: Iterable[RoofSet], machine_id: str | None, clock_mode: str, asked: str | None) -> RoofSet | None:
     """The roofs of a point among those of its sweep: of its clock mode, else (a lock was refused) those of a device
     that nobody held, else any of its machine."""
+    mode = roofs_mode(clock_mode, asked)
     own = [roofs for roofs in sets if roofs.machine.machine_id == machine_id]
-    for mode in (roofs_mode(clock_mode, asked), NOTHING_SET):
-        found = next((roofs for roofs in own if roofs.clock_mode == mode), None)
-        if found is not None:
-            return found
-    return own[0] if own else None
+    return max(own, key=lambda roofs: (roofs.clock_mode == mode, roofs.clock_mode == NOTHING_SET), default=None)
 
 
 def roofs_of(point: Point, sets: Iterable[RoofSet]) -> RoofSet | None:
     """As ``find_roofs``."""
-    return find_roofs(sets, point.machine_id, point.clock_mode, point.clock.asked if point.clock else None)
+    return find_roofs(sets, point.machine_id, point.clock_mode, point.clock_asked)
 
 
 def _shown(value: Any) -> str:

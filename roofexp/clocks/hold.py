@@ -1,4 +1,4 @@
-"""Signals while clocks are held: what is being undone is finished first, and no signal ends the process before it."""
+"""Holding the clocks of a GPU from the first point that asks for it until the end of the process, however it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from roofexp.clocks import HELD, NOTHING_SET, asked_for, roofs_mode
-from roofexp.clocks.journal import Journal, OpenNvml, by_hand, new_entry, restore
+from roofexp.clocks.journal import Journal, OpenNvml, by_hand, new_record, restore
 from roofexp.clocks.lock_methods import NcuHold, NvmlLock, why_shared
 from roofexp.devices.nvml import Nvml, RefusedError
 from roofexp.records.point import Clock, Flag
@@ -31,7 +31,7 @@ def held_back() -> Iterator[None]:
         yield
         return
     arrived: list[int] = []
-    before = {number: signal.signal(number, lambda found, frame: arrived.append(found)) for number in INTERRUPTING}
+    before = {number: signal.signal(number, lambda signum, frame: arrived.append(signum)) for number in INTERRUPTING}
     try:
         yield
     finally:
@@ -100,7 +100,7 @@ Say = Callable[[str], None]
 
 
 class ClockHold:
-    """That of one process. Nothing is touched, NVML not even opened, before a mode of ``modes.HELD`` is asked for."""
+    """The clocks that one process holds. NVML is not even opened before a mode of ``HELD`` is asked for."""
 
     def __init__(
         self,
@@ -117,9 +117,8 @@ class ClockHold:
         self._owner = os.getpid()
 
     def ensure(self, clock: Mapping[str, Any], find_target: Callable[[], Target], say: Say) -> Held:
-        """Holds what the ``clock`` group asks for, and lets go of anything else. A refusal is said once, and the run
-        goes on. Raises BadInputError for a clock that this GPU does not have.
-        """
+        """Holds what the ``clock`` group asks for, and lets go of anything else. A refusal is reported once, and the
+        run goes on. Raises BadInputError for a clock that this GPU does not have."""
         mode, asked = str(clock.get("mode")), asked_for(clock)
         if mode not in HELD:
             self.release(say)
@@ -169,7 +168,7 @@ class ClockHold:
             self._clear(journal, method, say)
             was = {"sm_hz": _hz(nvml, 1), "memory_hz": _hz(nvml, 2)}
             ncu = str(method.ncu) if isinstance(method, NcuHold) else None
-            entry = new_entry(target.identity["uuid"], "ncu" if ncu else "nvml", asked, ncu=ncu, was=was)
+            entry = new_record(target.identity["uuid"], "ncu" if ncu else "nvml", asked, ncu=ncu, was=was)
             journal.write(entry)
         except BaseException:
             journal.let_go()
@@ -234,15 +233,11 @@ def with_asked(clock: Clock | None, held: Held, nominal_hz: float | None) -> tup
 
 def _not_held(clock: Clock, held: Held, nominal_hz: float | None) -> list[Flag]:
     """A lock that the driver granted and the SMs did not keep: power and temperature stand above it."""
-    asked_hz, kept_hz = _asked_hz(held.asked or ""), clock.compute_hz
+    mhz, _, rest = (held.asked or "").partition(" MHz")
+    asked_hz, kept_hz = float(mhz) * 1e6 if rest else None, clock.compute_hz
     if asked_hz and kept_hz and abs(kept_hz / asked_hz - 1) > NEAR:
         return [Flag("clocks not held", f"{held.asked}, but the SMs ran at {kept_hz / 1e6:.0f} MHz")]
     nvml_hz = clock.readings.nvml_sm_hz
     if held.asked == "base clock" and nominal_hz and nvml_hz and nvml_hz > 0.99 * nominal_hz:
         return [Flag("clocks not held", f"{held.asked}, but the SM clock stayed at its highest")]
     return []
-
-
-def _asked_hz(asked: str) -> float | None:
-    first, *rest = asked.split()
-    return float(first) * 1e6 if rest[:1] == ["MHz"] else None

@@ -1,7 +1,7 @@
-"""What was done to a GPU's clocks, on disk before it is done, so that it can be undone after any death.
+"""What is done to a GPU's clocks is written to disk first, so that it can be undone however the process ends.
 
-One file for each GPU in the user's cache folder. Beside it lies a lock that its owner holds open: the system lets it go
-when the owner dies, in whatever way, so a journal whose lock is free was left behind.
+There is one journal for each GPU in the user's cache folder. Its owner holds the lock file beside it, which the system
+releases when the owner dies: a journal whose lock is free was left behind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from roofexp.errors import BadInputError
 from roofexp.records.files import write_json
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class HoldRecord(msgspec.Struct, frozen=True, kw_only=True):
     """``was``: the clocks before, for the reader; NVML does not tell whether a lock was set already."""
 
     version: int = 1
@@ -49,10 +49,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return False
 
 
-def new_entry(uuid: str, by: Literal["nvml", "ncu"], asked: str, **facts: Any) -> Entry:
+def new_record(uuid: str, by: Literal["nvml", "ncu"], asked: str, **facts: Any) -> HoldRecord:
     import psutil
 
-    return Entry(
+    return HoldRecord(
         uuid=uuid,
         by=by,
         asked=asked,
@@ -84,25 +84,27 @@ class Journal:
         except Timeout:
             raise RefusedError("another roofexp holds this GPU's clocks; wait for its end") from None
         except OSError as error:
-            cause = f"no journal can be kept in {self.file.parent} ({error.strerror or error})"
-            raise RefusedError(f"{cause}; without one clocks are not touched") from error
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: OSError) -> RefusedError:
+        cause = f"no journal can be kept in {self.file.parent} ({error.strerror or error})"
+        return RefusedError(f"{cause}; without one clocks are not touched")
 
     def let_go(self) -> None:
         self._lock.release(force=True)
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: HoldRecord) -> None:
         """On the disk when it returns. Raises RefusedError where it cannot be written."""
         try:
             write_json(self.file, entry)
             _sync(self.file.parent)
         except OSError as error:
-            cause = f"no journal can be kept in {self.file.parent} ({error.strerror or error})"
-            raise RefusedError(f"{cause}; without one clocks are not touched") from error
+            raise self._refusal(error) from error
 
-    def read(self) -> Entry | None:
+    def read(self) -> HoldRecord | None:
         """None where there is none or it cannot be read; ``exists`` tells them apart."""
         try:
-            return msgspec.json.decode(self.file.read_bytes(), type=Entry)
+            return msgspec.json.decode(self.file.read_bytes(), type=HoldRecord)
         except (OSError, msgspec.MsgspecError):
             return None
 
@@ -139,16 +141,16 @@ OpenNvml = Callable[[str], Nvml | None]  # by UUID; None where the GPU or NVML i
 
 def restore_left_over(folder: Path, open_nvml: OpenNvml) -> list[str]:
     """A line for each GPU whose clocks were given back, or could not be. Without journals NVML is not even opened."""
-    said = []
+    lines = []
     for journal, entry in left_over(folder):
         try:
-            said.append(restore(journal, entry, open_nvml))
+            lines.append(restore(journal, entry, open_nvml))
         except RefusedError as error:
-            said.append(f"clocks: {_whose(entry)} left {_what(journal, entry)}: {error}. {by_hand(journal.uuid)}")
-    return [line for line in said if line]
+            lines.append(f"clocks: {_what(journal, entry)}: {error}. {by_hand(journal.uuid)}")
+    return [line for line in lines if line]
 
 
-def left_over(folder: Path) -> Iterator[tuple[Journal, Entry | None]]:
+def left_over(folder: Path) -> Iterator[tuple[Journal, HoldRecord | None]]:
     """Journals without a living owner; each is this process's own while it is looked at, so that no two starts meet."""
     for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         journal = Journal(folder, file.stem)
@@ -169,7 +171,7 @@ def by_hand(uuid: str) -> str:
     return f"By hand: nvidia-smi -i {uuid} --reset-gpu-clocks"
 
 
-def restore(journal: Journal, entry: Entry | None, open_nvml: OpenNvml) -> str:
+def restore(journal: Journal, entry: HoldRecord | None, open_nvml: OpenNvml) -> str:
     """Gives the clocks back and removes the journal; the line to say, empty where there was nothing to give back.
 
     Raises RefusedError where that is not possible; the journal then stays.
@@ -185,16 +187,13 @@ def restore(journal: Journal, entry: Entry | None, open_nvml: OpenNvml) -> str:
             raise RefusedError("that GPU, or NVML, is not there now; the next start tries again")
         NvmlLock(nvml).undo()
     journal.remove()
-    return f"clocks: {_whose(entry)} left {_what(journal, entry)}; they are given back"
+    return f"clocks: {_what(journal, entry)}; they are given back"
 
 
-def _whose(entry: Entry | None) -> str:
-    return f"a run that was killed (process {entry.pid})" if entry else "a run whose journal cannot be read"
-
-
-def _what(journal: Journal, entry: Entry | None) -> str:
-    asked = f" at {entry.asked}" if entry else " locked, perhaps"
-    return f"the clocks of {journal.uuid}{asked}"
+def _what(journal: Journal, entry: HoldRecord | None) -> str:
+    if entry is None:
+        return f"a run whose journal cannot be read left the clocks of {journal.uuid} locked, perhaps"
+    return f"a run that was killed (process {entry.pid}) left the clocks of {journal.uuid} at {entry.asked}"
 
 
 def open_gpu(uuid: str) -> Nvml | None:
@@ -214,11 +213,11 @@ def ncu_or_none() -> Path | None:
 
 
 def give_back() -> list[str]:
-    """Clocks that a killed run left held; a line for each GPU."""
+    """Gives back clocks that a killed run left held; a line for each GPU."""
     return restore_left_over(cache_folder() / "clocks", open_gpu)
 
 
-class Verdict(NamedTuple):
+class ModeVerdict(NamedTuple):
     """On one or more modes. ``cure`` is empty where nothing stands in the way."""
 
     modes: str
@@ -227,20 +226,20 @@ class Verdict(NamedTuple):
     cure: str = ""
 
 
-def allowed_modes(nvml: Nvml | None, ncu: Path | None, journals: Path) -> Iterator[Verdict]:
+def allowed_modes(nvml: Nvml | None, ncu: Path | None, journals: Path) -> Iterator[ModeVerdict]:
     """``nvml`` None: no GPU, or one that NVML does not see."""
-    yield Verdict("observe, duty", True, "always: they change nothing")
+    yield ModeVerdict("observe, duty", True, "always: they change nothing")
     if nvml is None:
-        yield Verdict("base, boost, locked", False, "need an NVIDIA GPU that NVML sees", "clock=observe or clock=duty")
+        yield ModeVerdict(
+            "base, boost, locked", False, "need an NVIDIA GPU that NVML sees", "clock=observe or clock=duty"
+        )
         return
     trouble = _trouble(nvml)
     yield _locked(nvml, trouble)
     yield from _by_ncu(ncu, trouble)
     for journal, entry in left_over(journals):
-        asked = entry.asked if entry else "an unknown clock"
-        yield Verdict(
-            "left over", False, f"a killed run left {asked}; the next sweep gives it back", by_hand(journal.uuid)
-        )
+        message = f"a killed run left {entry.asked if entry else 'an unknown clock'}; the next sweep gives it back"
+        yield ModeVerdict("left over", False, message, by_hand(journal.uuid))
 
 
 def _trouble(nvml: Nvml) -> tuple[str, str] | None:
@@ -252,25 +251,25 @@ def _trouble(nvml: Nvml) -> tuple[str, str] | None:
     return (f"{shared}: a lock would be theirs too", "clock.shared=true, or wait") if shared else None
 
 
-def _locked(nvml: Nvml, trouble: tuple[str, str] | None) -> Verdict:
+def _locked(nvml: Nvml, trouble: tuple[str, str] | None) -> ModeVerdict:
     span = allowed_mhz(nvml)
     clocks = f"clock.mhz from {span[0]} to {span[1]}" if span else "the driver does not say which clocks"
     if trouble:
-        return Verdict("locked", False, f"{clocks}; {trouble[0]}", trouble[1])
+        return ModeVerdict("locked", False, f"{clocks}; {trouble[0]}", trouble[1])
     if os.geteuid() != 0:
-        return Verdict("locked", False, f"{clocks}; drivers give this right to administrators only", NEEDS_RIGHTS)
-    return Verdict("locked", True, f"{clocks}; allowed unless the container or a virtual GPU forbids it")
+        return ModeVerdict("locked", False, f"{clocks}; drivers give this right to administrators only", NEEDS_RIGHTS)
+    return ModeVerdict("locked", True, f"{clocks}; allowed unless the container or a virtual GPU forbids it")
 
 
-def _by_ncu(ncu: Path | None, trouble: tuple[str, str] | None) -> Iterator[Verdict]:
+def _by_ncu(ncu: Path | None, trouble: tuple[str, str] | None) -> Iterator[ModeVerdict]:
     if ncu is None:
-        yield Verdict("base, boost", False, "need Nsight Compute (ncu)", "install it")
+        yield ModeVerdict("base, boost", False, "need Nsight Compute (ncu)", "install it")
         return
     offered = clock_controls(ncu)
     for mode in ("base", "boost"):
         if offered is not None and mode not in offered:
-            yield Verdict(mode, False, f"this ncu does not have it (2025.4 or newer), only {', '.join(offered)}")
+            yield ModeVerdict(mode, False, f"this ncu does not have it (2025.4 or newer), only {', '.join(offered)}")
         elif trouble:
-            yield Verdict(mode, False, *trouble)
+            yield ModeVerdict(mode, False, *trouble)
         else:
-            yield Verdict(mode, True, "this ncu has it; needs the right to read counters")
+            yield ModeVerdict(mode, True, "this ncu has it; needs the right to read counters")

@@ -1,4 +1,4 @@
-"""A GPU's SM clock locked by NVML. Device-wide, and needs rights."""
+"""The two ways to hold a GPU's clocks: NVML's lock, which needs rights, and a process that is kept under ncu."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class NcuHold:
             )  # fmt: skip
         except OSError as error:
             raise RefusedError(f"ncu could not be started ({error.strerror})") from error
-        said = self._until_ready()
-        complaint = _complaint(said)
-        if complaint or "ready" not in said.split():
+        output = self._until_ready()
+        complaint = _complaint(output)
+        if complaint or "ready" not in output.split():
             raise RefusedError(complaint or "ncu ended, or did not start the process that holds the clocks")
 
     def undo(self) -> None:
@@ -123,20 +123,20 @@ class NcuHold:
         return self._process is not None and self._process.poll() is None
 
     def _until_ready(self) -> str:
-        """What was said until the word ``ready``, the end, or the end of patience."""
+        """The output up to the word ``ready``, to its end, or until START_S have passed."""
         assert self._process
         assert self._process.stdout
-        said, end = b"", time.monotonic() + START_S
+        output, end = b"", time.monotonic() + START_S
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
-            while time.monotonic() < end and b"ready" not in said.split():
+            while time.monotonic() < end and b"ready" not in output.split():
                 if not selector.select(0.2):
                     continue
                 read = os.read(self._process.stdout.fileno(), 65536)
                 if not read:
                     break
-                said += read
-        return said.decode(errors="replace")
+                output += read
+        return output.decode(errors="replace")
 
 
 def clock_controls(ncu: Path) -> list[str] | None:
@@ -145,9 +145,9 @@ def clock_controls(ncu: Path) -> list[str] | None:
         done = subprocess.run([str(ncu), "--help"], capture_output=True, text=True, timeout=ASK_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"--clock-control\b(.*?)(?=\n\s*--\w|\Z)", done.stdout, re.DOTALL)
-    known = [word for word in ("none", "base", "boost", "force-boost", "reset") if found and _has(found[1], word)]
-    return known or None
+    option = re.search(r"--clock-control\b(.*?)(?=\n\s*--\w|\Z)", done.stdout, re.DOTALL)
+    words = set(re.findall(r"[\w-]+", option[1])) if option else set()
+    return [word for word in ("none", "base", "boost", "force-boost", "reset") if word in words] or None
 
 
 def reset(ncu: Path) -> None:
@@ -162,14 +162,10 @@ def reset(ncu: Path) -> None:
         raise RefusedError(complaint or f"ncu --clock-control reset ended with exit code {done.returncode}")
 
 
-def _complaint(said: str) -> str | None:
-    """What ncu says against it: an error, or a warning about the clocks."""
-    known = explain_ncu_failure(said, 0)
-    if known is not None and known.kind != "no kernels":
-        return f"{known.cause}; {known.cure}" if known.kind != "unknown" else f"{known.cause}; {NEEDS_RIGHTS}"
-    lines = [line for line in said.splitlines() if line.startswith("==WARNING==") and "clock" in line.lower()]
+def _complaint(output: str) -> str | None:
+    """An error of ncu, or its warning about the clocks."""
+    failure = explain_ncu_failure(output, 0)
+    if failure is not None and failure.kind != "no kernels":
+        return f"{failure.cause}; {NEEDS_RIGHTS if failure.kind == 'unknown' else failure.cure}"
+    lines = [line for line in output.splitlines() if line.startswith("==WARNING==") and "clock" in line.lower()]
     return f"ncu says: {lines[0].removeprefix('==WARNING==').strip()}; {NEEDS_RIGHTS}" if lines else None
-
-
-def _has(text: str, word: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None

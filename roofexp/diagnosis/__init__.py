@@ -51,11 +51,10 @@ def judge(facts: Facts, rules: Rules) -> Diagnosis | None:
     fallbacks = {rule.name for rule in rules.rules if rule.fallback}
     beside = {rule.name for rule in rules.rules if rule.beside}
     binding = {rule.name for rule in rules.rules if rule.binds is not None and _holds(rule.binds, facts, rule)}
-    found = [cause for rule in rules.rules if (cause := apply(rule, facts)) is not None]
-    causes = sorted((cause for cause in found if not cause.healthy), key=_by_score)
-    reached = sorted(
-        (cause for cause in found if cause.healthy), key=lambda cause: (cause.name not in binding, -cause.score)
-    )
+    results = [cause for rule in rules.rules if (cause := apply(rule, facts)) is not None]
+    results.sort(key=lambda cause: -cause.score)
+    causes = [cause for cause in results if not cause.healthy]
+    reached = sorted((cause for cause in results if cause.healthy), key=lambda cause: cause.name not in binding)
     worth = any(cause.score >= rules.worth for cause in causes if cause.name not in beside)
     if reached:
         causes.sort(key=lambda cause: (cause.name in beside, -cause.score))
@@ -66,13 +65,10 @@ def judge(facts: Facts, rules: Rules) -> Diagnosis | None:
     return Diagnosis(verdict=ordered[0], others=others, basis="counters" if facts["basis"] == "counters" else "time")
 
 
-def _by_score(cause: Cause) -> float:
-    return -cause.score
-
-
 def apply(rule: Rule, facts: Facts) -> Cause | None:
     """What the rule says; None where it does not hold, or where a fact that it needs is not known."""
-    if any(name not in facts for name in _needed(rule)):
+    names = {name for formula in (*rule.when, rule.score) for name in names_in(formula)}
+    if not names | set(rule.needs) <= facts.keys():
         return None
     try:
         if not all(_value(condition, facts, rule) for condition in rule.when):
@@ -85,22 +81,15 @@ def apply(rule: Rule, facts: Facts) -> Cause | None:
         message=say(rule.message, facts),
         next_move=(rule.next_move_cpu if facts.get("device") == "cpu" else None) or rule.next_move,
         score=min(1.0, max(0.0, score)),
-        evidence=[_evidence(item, facts, rule) for item in rule.evidence if _is_number(item.fact, facts)],
+        evidence=[
+            _evidence(item, facts, rule) for item in rule.evidence if isinstance(facts.get(item.fact), (int, float))
+        ],
         healthy=rule.healthy,
     )
 
 
-def _needed(rule: Rule) -> set[str]:
-    names = {name for formula in (*rule.when, rule.score) for name in names_in(formula)}
-    return names | set(rule.needs)
-
-
 def _value(formula: Formula, facts: Facts, rule: Rule) -> Any:
     return evaluate(formula, facts, f"rule {rule.name!r}")
-
-
-def _is_number(name: str, facts: Facts) -> bool:
-    return isinstance(facts.get(name), (int, float))
 
 
 def _holds(condition: str, facts: Facts, rule: Rule) -> bool:

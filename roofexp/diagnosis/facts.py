@@ -1,4 +1,4 @@
-"""Sectors that were touched in vain, and what they cost at each level of memory."""
+"""The facts that the rules of the diagnosis ask for, from a timed point, its roofs and its counters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from roofexp.config.settings import PlacingSettings
+from roofexp.kernel.precision import STORAGE
 from roofexp.placing.roofline import least_time_s, mix_facts, model_traffic
-from roofexp.records.machine import RoofSet
+from roofexp.records.machine import LEVELS, RoofSet
 from roofexp.records.point import Counted, Point
 from roofexp.text.numbers import percent
 
@@ -20,7 +21,7 @@ SECTOR_BYTES, WARP = 32, 32
 WASTED = 0.1  # part of all sectors that is worth a word
 STRADDLING = 16  # bytes used of a sector above which accesses are side by side and begin off its border
 WIDEST_SECTORS = 16.5  # 32 threads with 16 bytes each touch 16
-SECTOR_LEVELS = ("l1", "l2", "dram")
+SECTOR_LEVELS = ("dram", "l2", "l1")  # that move data in sectors
 FREE, FULL = 0.5, 0.8  # a level at work for less of the time binds nothing; from FULL on it binds
 
 
@@ -85,8 +86,6 @@ def _waste(sectors: float | None, bytes_used: float | None, all_sectors: float |
 
 
 Facts = dict[str, float | str]
-LEVELS = ("dram", "l3", "l2", "l1", "shared")
-PRECISION_BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8}
 WAVEFRONT_BYTES = 128
 LATENCIES = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")  # what other warps can fill
 PIPES = ("fma", "alu", "fp64", "tensor", "xu", "lsu", "tex")
@@ -110,7 +109,7 @@ def vocabulary() -> dict[str, Meaning]:
 def facts_of(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> Facts:
     """All facts of a timed point. Counts belong to the profiled run, rates to the time of the events."""
     counted = point.counted if point.counted and point.counted.unavailable is None else None
-    found: dict[str, float | str | None] = {
+    facts: dict[str, float | str | None] = {
         "on_roof": settings.on_roof,
         "far_below": settings.far_below,
         "near_floor": settings.near_floor,
@@ -118,7 +117,7 @@ def facts_of(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> 
         "device": point.device,
         "basis": "counters" if counted else "time",
         "precision": point.precision,
-        "precision_bits": PRECISION_BITS.get(point.precision),
+        "precision_bits": 8 * STORAGE[point.precision][1] if point.precision in STORAGE else None,
         "traffic_level": point.traffic.level if point.traffic else None,
         "working_set_bytes": point.work.working_set_bytes if point.work else None,
         "throttled": float(any(flag.name == "throttled" for flag in point.flags)),
@@ -126,20 +125,18 @@ def facts_of(point: Point, roofs: RoofSet | None, settings: PlacingSettings) -> 
         **_timed(point, roofs, counted),
     }
     if counted:
-        found |= _work(point, counted)
-        found |= _launch(counted)
-        found |= _without_conflicts(found, counted)
-        found |= _memory(counted)
-        found |= _instructions(counted)
-        found |= _stalls(counted)
-        found |= _use(found)
-        found |= _sectors(point, counted, found)
-    found |= mix_facts(found.get("dram_fraction"), point, roofs.bandwidth("dram") if roofs else None, counted)
-    return {key: value for key, value in found.items() if _is_known(value)}  # type: ignore[misc]
-
-
-def _is_known(value: float | str | None) -> bool:
-    return value is not None and (isinstance(value, str) or math.isfinite(value))
+        facts |= _work(point, counted) | _launch(counted) | _memory(counted)
+        facts |= _without_conflicts(facts) | _instructions(counted) | _stalls(counted)
+        facts |= _use(facts)
+        compulsory = float(point.work.dram_bytes) if point.work else 0.0
+        itemsize = STORAGE.get(point.precision, STORAGE["fp32"])[1]
+        facts |= sector_facts(counted, itemsize, compulsory, _levels_busy(facts))
+    facts |= mix_facts(facts.get("dram_fraction"), point, roofs.bandwidth("dram") if roofs else None, counted)
+    return {
+        key: value
+        for key, value in facts.items()
+        if value is not None and (isinstance(value, str) or math.isfinite(value))
+    }
 
 
 def _placed(point: Point) -> dict[str, Any]:
@@ -166,7 +163,7 @@ def _timed(point: Point, roofs: RoofSet | None, counted: Counted | None) -> dict
     launch = roofs.launch() if roofs else None
     floor_s = max(point.timing.floor_s or 0.0, launch.rate if launch else 0.0) or None
     launches = sum(kernel.launches for kernel in counted.kernels) if counted and counted.kernels else 1
-    clock_hz = point.clock.compute_hz if point.clock else None
+    clock_hz = point.compute_hz
     least_s = _least_s(point, roofs, clock_hz)
     clock_share = clock_hz / machine.nominal_hz if machine and machine.nominal_hz and clock_hz else None
     return {
@@ -207,19 +204,18 @@ def _least_s(point: Point, roofs: RoofSet | None, clock_hz: float | None) -> flo
 
 
 def _level_fractions(counted: Counted, roofs: RoofSet, clock_hz: float | None, time_s: float) -> dict[str, Any]:
-    found = {}
-    for level in LEVELS:
-        moved, roof = counted.bytes_at(level), roofs.bandwidth(level)
-        if moved is not None and roof is not None:
-            found[f"{level}_fraction"] = moved / time_s / roof.at(clock_hz)
-    return found
+    return {
+        f"{level}_fraction": moved / time_s / roof.at(clock_hz)
+        for level in LEVELS
+        if (moved := counted.bytes_at(level)) is not None and (roof := roofs.bandwidth(level)) is not None
+    }
 
 
 def _work(point: Point, counted: Counted) -> dict[str, Any]:
     """Issued against useful work."""
-    known = {kind: flops for kind, flops in counted.flops_by_type.items() if flops}
-    total, compulsory = sum(known.values()), point.work.dram_bytes if point.work else 0
-    tensor, cold = sum(flops for kind, flops in known.items() if "_tensor" in kind), point.cache_state == "cold"
+    issued = {kind: flops for kind, flops in counted.flops_by_type.items() if flops}
+    total, compulsory = sum(issued.values()), point.work.dram_bytes if point.work else 0
+    tensor, cold = sum(flops for kind, flops in issued.items() if "_tensor" in kind), point.cache_state == "cold"
     return {
         "issued_ratio": counted.flops_ratio,
         "tensor_share": tensor / total if total else 0.0 if counted.flops == 0 else None,
@@ -261,11 +257,6 @@ def _memory(counted: Counted) -> dict[str, Any]:
     }
 
 
-def _sectors(point: Point, counted: Counted, found: dict[str, Any]) -> dict[str, Any]:
-    compulsory = float(point.work.dram_bytes) if point.work else 0.0
-    return sector_facts(counted, PRECISION_BITS.get(point.precision, 32) / 8, compulsory, _levels_busy(found))
-
-
 def _conflicts(facts: dict[str, float]) -> dict[str, Any]:
     """Wavefronts of shared memory beyond those that the bytes need. ncu's own count of conflicts also holds waiting for
     other traffic, so that the smaller of both ways to count is taken."""
@@ -279,9 +270,9 @@ def _conflicts(facts: dict[str, float]) -> dict[str, Any]:
     return {"conflict_share": min(1.0, share), "conflict_ways": 1 / (1 - share) if share < 1 else None}
 
 
-def _without_conflicts(found: dict[str, Any], counted: Counted) -> dict[str, Any]:
+def _without_conflicts(facts: dict[str, Any]) -> dict[str, Any]:
     """Conflicts are counted as bytes of shared memory: of its roof only the rest is reached."""
-    reached, lost = found.get("shared_fraction"), _conflicts(counted.facts).get("conflict_share")
+    reached, lost = facts.get("shared_fraction"), facts.get("conflict_share")
     return {} if reached is None or lost is None else {"shared_fraction": reached * (1 - lost)}
 
 
@@ -318,32 +309,32 @@ def _stalls(counted: Counted) -> dict[str, Any]:
     }
 
 
-def _levels_busy(found: dict[str, Any]) -> dict[str, float | None]:
-    return {level: _most(found.get(f"{level}_pct"), found.get(f"{level}_fraction")) for level in ("dram", "l2", "l1")}
+def _levels_busy(facts: dict[str, Any]) -> dict[str, float | None]:
+    return {level: _most(facts.get(f"{level}_pct"), facts.get(f"{level}_fraction")) for level in SECTOR_LEVELS}
 
 
-def _use(found: dict[str, Any]) -> dict[str, Any]:
-    """The busiest unit: what is idle beside it, no unit keeps from working."""
-    memory = _levels_busy(found)
-    data = _most(found.get("l1_data_pct"), found.get("shared_fraction"))
-    rest = {f"{pipe} pipe": _most(found.get(f"{pipe}_pipe_pct"), None) for pipe in PIPES}
-    rest |= {"issue slots": _most(found.get("issue_pct"), None), "compute": _most(None, found.get("compute_fraction"))}
+def _use(facts: dict[str, Any]) -> dict[str, Any]:
+    """The busiest unit. Its idle time is the part in which no unit keeps the kernel from working."""
+    memory = _levels_busy(facts)
+    data = _most(facts.get("l1_data_pct"), facts.get("shared_fraction"))
+    rest = {f"{pipe} pipe": _most(facts.get(f"{pipe}_pipe_pct"), None) for pipe in PIPES}
+    rest |= {"issue slots": _most(facts.get("issue_pct"), None), "compute": _most(None, facts.get("compute_fraction"))}
     use = {**{level.upper(): share for level, share in memory.items()}, "shared memory": data, **rest}
-    known = {name: share for name, share in use.items() if share is not None}
-    if not known or found.get("issue_pct") is None:  # without the schedulers nobody knows that nothing was busy
+    shares = {name: share for name, share in use.items() if share is not None}
+    if not shares or facts.get("issue_pct") is None:  # without the schedulers nobody knows that nothing was busy
         return {"memory_busy": _largest(memory.values())}
-    busiest = max(known, key=lambda name: known[name])
+    busiest = max(shares, key=lambda name: shares[name])
     return {
         "busiest": busiest,
-        "busy": known[busiest],
-        "idle": 1 - known[busiest],
+        "busy": shares[busiest],
+        "idle": 1 - shares[busiest],
         "memory_busy": _largest([*memory.values(), data]),
     }
 
 
 def _most(pct: float | None, share: float | None) -> float | None:
-    found = _largest([None if pct is None else pct / 100, share])
-    return None if found is None else min(1.0, found)
+    largest = _largest([None if pct is None else pct / 100, share])
+    return None if largest is None else min(1.0, largest)
 
 
 def _largest(values: Iterable[float | None]) -> float | None:

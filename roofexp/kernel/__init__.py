@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from roofexp.config.numbers import LARGEST
 from roofexp.errors import BadInputError, SkippedError
 from roofexp.kernel.formula import evaluate, evaluate_count
+from roofexp.kernel.precision import STORAGE
 from roofexp.records.point import Work
 
 RoleName = Literal["in", "out", "inout"]
-ROLES = ("in", "out", "inout")
+ROLES = get_args(RoleName)
+IMPLEMENTATIONS = ("cpu", "numpy", "cuda", "cupy", "torch")
 
 
 class Operand(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,14 +77,12 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
         the dimensions)."""
         code = self.implementations[implementation]
         if code.get("args") is not None:
-            names = list(code["args"])
-            known = [operand.name for operand in self.operands] + list(self.names)
-            for name in names:
-                if name not in known:
-                    raise BadInputError(
-                        f"{self.where}: {implementation}.args: unknown name {name!r}; known: {', '.join(known)}"
-                    )
-            return names
+            allowed = [operand.name for operand in self.operands] + list(self.names)
+            for name in code["args"]:
+                if name not in allowed:
+                    where = f"{self.where}: {implementation}.args"
+                    raise BadInputError(f"{where}: unknown name {name!r}; known: {', '.join(allowed)}")
+            return list(code["args"])
         names = [operand.name for operand in self.operands] + list(self.scalars)
         return names + list(self.shape) if implementation == "cuda" else names
 
@@ -124,9 +124,7 @@ def build_kernel(config: Mapping[str, Any], precision: Mapping[str, Any], size: 
         working_set_bytes=sum(operand.bytes for operand in operands),
         written_bytes=sum(operand.bytes for operand in operands if operand.role != "in"),
     )
-    implementations = {
-        key: dict(config[key]) for key in ("cpu", "numpy", "cuda", "cupy", "torch") if config.get(key) is not None
-    }
+    implementations = {key: dict(config[key]) for key in IMPLEMENTATIONS if config.get(key) is not None}
     return Kernel(
         name=name,
         size=size,
@@ -144,18 +142,6 @@ def build_kernel(config: Mapping[str, Any], precision: Mapping[str, Any], size: 
         implementations=implementations,
         where=where,
     )
-
-
-STORAGE = {  # of an operand that names its own precision
-    "fp64": ("float64", 8),
-    "fp32": ("float32", 4),
-    "tf32": ("float32", 4),
-    "fp16": ("float16", 2),
-    "bf16": ("bfloat16", 2),
-    "fp8": ("float8_e4m3", 1),
-    "int8": ("int8", 1),
-    "int32": ("int32", 4),
-}
 
 
 def _build_operand(
@@ -181,16 +167,15 @@ def _build_operand(
 def _references(reference: Any, operands: list[Operand], where: str) -> dict[str, str]:
     """One formula per output operand; a single formula stands for a single output."""
     outputs = [operand.name for operand in operands if operand.role != "in"]
-    if reference is None:
-        return {}
+    listed = ", ".join(outputs) or "none"
     if isinstance(reference, str):
         if len(outputs) != 1:
-            raise BadInputError(f"{where}: reference: one formula, but outputs are {', '.join(outputs) or 'none'}")
+            raise BadInputError(f"{where}: reference: one formula, but outputs are {listed}")
         return {outputs[0]: reference}
-    for name in reference:
+    for name in reference or ():
         if name not in outputs:
-            raise BadInputError(f"{where}: reference.{name}: not an output; outputs: {', '.join(outputs) or 'none'}")
-    return dict(reference)
+            raise BadInputError(f"{where}: reference.{name}: not an output; outputs: {listed}")
+    return dict(reference or {})
 
 
 def reference_values(kernel: Kernel, arrays: Mapping[str, Any], numeric: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from roofexp.config.paths import conf_folder
-from roofexp.config.yaml_file import read_yaml
+from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 
 MIXES = ("read", "write", "copy", "triad")  # the access mixes that a DRAM roof must have been measured with
@@ -104,11 +104,11 @@ def architecture_rates(architecture: str, name: str | None = None) -> Rates | No
     A capability between two known ones has the rates of the one before it. ``name`` of the card tells GeForce from
     professional cards: where they differ and the name is unknown, those rates are left out.
     """
-    known = _rates()
-    key = nearest_architecture(architecture, list(known))
+    rates = _rates()
+    key = nearest_architecture(architecture, list(rates))
     if key is None:
         return None
-    entry = known[key]
+    entry = rates[key]
     flop, geforce = dict(entry["flop"]), entry.get("geforce", {})
     if name is None:
         flop = {precision: rate for precision, rate in flop.items() if precision not in geforce}
@@ -121,9 +121,8 @@ def architecture_rates(architecture: str, name: str | None = None) -> Rates | No
 
 def nearest_architecture(architecture: str, known: list[str]) -> str | None:
     """The architecture itself or the last known one before it ("8.7" is read as "8.6", "10.3" as "10.0")."""
-    wanted = _version(architecture)
-    below = [key for key in known if _version(key) <= wanted]
-    return max(below, key=_version, default=None)
+    version = _version(architecture)
+    return max((key for key in known if _version(key) <= version), key=_version, default=None)
 
 
 def _version(architecture: str) -> tuple[int, ...]:
@@ -148,7 +147,7 @@ def load_machine_limits(name: str) -> MachineLimits:
             known = ", ".join(machine_names())
             raise BadInputError(f"machine {name!r} is not known; known: {known}, or the path of a YAML file")
     try:
-        return msgspec.convert(_read(file), MachineLimits)
+        return msgspec.convert(read_mapping(file), MachineLimits)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{file}: {error}") from error
 
@@ -166,11 +165,4 @@ def card_of(driver_name: str) -> MachineLimits | None:
 
 @functools.cache
 def _rates() -> dict[str, Any]:
-    return _read(Path(__file__).with_name("limits.yaml"))
-
-
-def _read(file: Path) -> dict[str, Any]:
-    container = read_yaml(file)
-    if not isinstance(container, dict):
-        raise BadInputError(f"{file}: a mapping is needed; see conf/machine/h200.yaml")
-    return {str(key): value for key, value in container.items()}
+    return read_mapping(Path(__file__).with_name("limits.yaml"))

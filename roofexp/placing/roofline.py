@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy
 
 from roofexp.config.settings import PlacingSettings
 from roofexp.records.machine import Machine, Roof, RoofSet
@@ -61,14 +62,9 @@ def least_time_s(work: Work, traffic: Traffic, precision: str, roofs: RoofSet) -
 def model_traffic(work: Work, machine: Machine, cold: bool) -> Traffic:
     """The compulsory bytes, and the level they must cross: DRAM when caches are cold, else the nearest cache that
     keeps the whole working set from one launch to the next."""
-    level = "dram"
-    if not cold:
-        for name in machine.kept_levels:
-            # a cache filled to the brim evicts: three quarters is what stays
-            if work.working_set_bytes <= 0.75 * machine.cache_bytes.get(name, 0):
-                level = name
-                break
-    return Traffic(level=level, bytes=work.dram_bytes, source="modelled")
+    # a cache filled to the brim evicts: three quarters is what stays
+    large = (name for name in machine.kept_levels if work.working_set_bytes <= 0.75 * machine.cache_bytes.get(name, 0))
+    return Traffic(level="dram" if cold else next(large, "dram"), bytes=work.dram_bytes, source="modelled")
 
 
 def place(point: Point, roofs: RoofSet, settings: PlacingSettings) -> tuple[Placement | None, list[Flag]]:
@@ -95,7 +91,7 @@ def place(point: Point, roofs: RoofSet, settings: PlacingSettings) -> tuple[Plac
 
 def _above_limit(reading: Reading, compute: Roof | None, point: Point) -> list[Flag]:
     """More FLOPs than the units can do at the clock held: then a number is wrong, however near the roof it looks."""
-    clock_hz = point.clock.compute_hz if point.clock else None
+    clock_hz = point.compute_hz
     if compute is None or not (compute.limit and compute.compute_hz and clock_hz and point.work and point.work.flops):
         return []
     share = reading.achieved / (compute.limit * clock_hz / compute.compute_hz)
@@ -112,9 +108,8 @@ def read(point: Point, bandwidth: Roof, compute: Roof | None, launch: Roof | Non
     assert point.traffic
     flops, moved = point.work.flops, point.traffic.bytes
     time_s = point.time_at_clock_s or point.timing.median_s
-    clock = point.clock.compute_hz if point.clock else None
-    bandwidth_rate = bandwidth.at(clock)
-    compute_rate = compute.at(clock) if compute else None
+    bandwidth_rate = bandwidth.at(point.compute_hz)
+    compute_rate = compute.at(point.compute_hz) if compute else None
     intensity = flops / moved if moved else None
     if not flops:
         limit, binds = bandwidth_rate, True
@@ -181,7 +176,7 @@ def _why_above(reading: Reading, point: Point, roofs: RoofSet, roof: Roof) -> st
             if level != point.traffic.level and point.work.working_set_bytes <= roofs.machine.cache_bytes[level]:
                 return f"{share}: the working set fits in {level.upper()}, so not every byte crossed {roof.name}"
         return f"{share}: fewer bytes crossed {roof.name} than the formula says, or the roof was measured too low"
-    if roof.clock_domain == "compute" and (point.clock is None or point.clock.compute_hz is None):
+    if roof.clock_domain == "compute" and point.compute_hz is None:
         return f"{share}: the clock is unknown; the kernel may have run at a higher one than the roof"
     return f"{share}: fewer FLOPs were needed than the formula says, or the roof was measured too low"
 
@@ -245,10 +240,8 @@ def write_share(point: Point, counted: Counted | None) -> float | None:
 def mix_share(roof: Roof, written: float) -> float:
     """The rate of a mix as a part of the roof, which is that of the best mix: on the straight line between the two
     measured mixes that lie on either side of it, or that of the nearest one."""
-    known = sorted((WRITTEN[name], rate) for name, rate in roof.mixes.items() if name in WRITTEN)
-    if not known or not roof.rate:
+    mixes = sorted((WRITTEN[name], rate) for name, rate in roof.mixes.items() if name in WRITTEN)
+    if not mixes or not roof.rate:
         return 1.0
-    below = max((mix for mix in known if mix[0] <= written), default=known[0])
-    above = min((mix for mix in known if mix[0] >= written), default=known[-1])
-    part = (written - below[0]) / (above[0] - below[0]) if above[0] > below[0] else 0.0
-    return min(1.0, (below[1] + part * (above[1] - below[1])) / roof.rate)
+    shares, rates = zip(*mixes, strict=True)
+    return min(1.0, float(numpy.interp(written, shares, rates)) / roof.rate)

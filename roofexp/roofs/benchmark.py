@@ -9,9 +9,10 @@ import msgspec
 
 from roofexp.config.settings import TimingSettings
 from roofexp.errors import BadInputError
-from roofexp.kernel import STORAGE, Kernel
+from roofexp.kernel import Kernel
 from roofexp.kernel.formula import evaluate_count
 from roofexp.kernel.load import load_kernel
+from roofexp.kernel.precision import STORAGE
 from roofexp.measure.bench import Reply, Request
 from roofexp.measure.steadiness import drift
 from roofexp.records.clock_readings import ClockReadings

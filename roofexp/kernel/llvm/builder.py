@@ -161,7 +161,7 @@ def counted_loop(
     return values
 
 
-class Worker:
+class ThreadCode:
     """Machine code of one function ``worker(thread, arguments)``. ``emit`` writes its instructions.
 
     ``cpu`` and ``triple`` name another processor than this one, to look at its code; it cannot be run then.
@@ -212,12 +212,12 @@ class Team:
     region."""
 
     def __init__(self, emit: Emit, threads: int = 0) -> None:
-        self.worker = Worker(emit)
+        self.code = ThreadCode(emit)
         self.threads = threads or get_num_threads()
         self._words = np.zeros(WORDS, np.int64)
         self._numbers = self._words.view(np.float64)
         self._words_address = _address_of(self._words)
-        self._alone = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self.worker.address)
+        self._alone = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(self.code.address)
 
     def run(self, *arguments: Any) -> None:
         """Word 0 is the number of threads, then ``arguments``: arrays as addresses, whole numbers, and
@@ -234,7 +234,7 @@ class Team:
         if self.threads == 1:
             self._alone(0, self._words_address)
         else:
-            run_team(self.worker.address, words, self.threads)
+            run_team(self.code.address, words, self.threads)
 
 
 def _address_of(array: Any) -> int:
