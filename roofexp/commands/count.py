@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roofexp.commands import run_command
+from roofexp.config.paths import conf_folder
 from roofexp.counters.counting import CountRequest
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.ncu.catalogue import LEVELS
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--level", choices=LEVELS, help="what to count; else as the sweep was configured, else basic")
     parser.add_argument("--metrics", nargs="+", metavar="NAME", help="ncu's own names instead of those of a level")
     parser.add_argument("--ncu", metavar="PATH", help="Nsight Compute, if not the one on the PATH")
+    parser.add_argument("--config-dir", type=Path, help="your folder, where kernels are not the program's own")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for one point")
     parser.add_argument("--keep-reports", action="store_true", help="keep .ncu-rep files in the folder")
     parser.add_argument("--missing", action="store_true", help="only points that have no counters yet")
@@ -41,7 +43,12 @@ def run(options: argparse.Namespace) -> int:
     if not read_sweep_points(folder):
         raise BadInputError(f"{folder}: no points; allowed: the folder of one sweep, e.g. outputs/gemm/<date_time>")
     find_ncu(options.ncu)
-    request = CountRequest(override=_override(options), default="basic", again=not options.missing)
+    request = CountRequest(
+        override=_override(options),
+        default="basic",
+        again=not options.missing,
+        config_folders=[*filter(None, [options.config_dir]), conf_folder()],
+    )
     number = count_sweep(folder, request, progress=_progress)
     points = read_sweep_points(folder)
     if number == 0:

@@ -115,6 +115,12 @@ def check(config: DictConfig, words: Sequence[str]) -> None:
                 f"{key}={without_secrets(str(value))[:99]}: only the command line and conf/local/default.yaml may set "
                 f"it, since it says where things lie or what is run; give {key}= yourself if you trust it"
             )
+    for name in hydra.get("sweeper", {}).get("params") or {}:
+        key = str(name).lstrip("+~").partition("@")[0].replace("/", ".")
+        if (key in OWN or key.partition(".")[0] == "hydra") and f"hydra.sweeper.params.{name}" not in typed:
+            raise BadInputError(
+                f"hydra.sweeper.params: {name}: only the command line may sweep it; give {name}= yourself"
+            )
     for key, text in _texts(config, ""):
         if "oc.env" in text and key not in FROM_ENVIRONMENT:
             raise BadInputError(no_environment(key, text))

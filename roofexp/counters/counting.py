@@ -13,7 +13,7 @@ from roofexp.config.paths import kernel_roots
 from roofexp.config.settings import PlacingSettings, placing_of
 from roofexp.counters.join import counted_point, join, join_failure, tidy_table
 from roofexp.devices.device_lock import DeviceLock, gpu_names
-from roofexp.errors import BadInputError
+from roofexp.errors import BadInputError, SkippedError
 from roofexp.kernel import Kernel, build_kernel
 from roofexp.ncu import Explanation, Offer, ask_metrics, explain_missing, find_ncu
 from roofexp.ncu.catalogue import request, resolve
@@ -90,28 +90,28 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 def gpu_points(folders: Iterable[Path]) -> list[tuple[Path, Point]]:
     """Points that a GPU measured, in job order."""
-    found = []
+    points = []
     for folder in folders:
         try:
             point = read_point(folder / "point.json")
         except (ValueError, OSError):
             continue
         if point.device == "cuda" and point.status == "ok" and point.implementation:
-            found.append((folder, point))
-    return sorted(found, key=lambda pair: pair[1].job)
+            points.append((folder, point))
+    return sorted(points, key=lambda pair: pair[1].job)
 
 
-def candidate_of(folder: Path, point: Point, wish: CountRequest) -> Candidate | None:
+def candidate_of(folder: Path, point: Point, request: CountRequest) -> Candidate | None:
     """None for a point that wants no counters or has them; one that cannot be rebuilt is marked."""
     settings = None
     try:
         config = stored_config(folder)
-        settings = wish.settings(config["counters"])
-        if settings is None or (_has(point, settings) and not wish.again):
+        settings = request.settings(config["counters"])
+        if settings is None or (_has(point, settings) and not request.again):
             return None
         kernel = build_kernel(config["kernel"], config["precision"], config["size"], config["fill"])
         placing = placing_of(config, str(folder))
-    except (BadInputError, KeyError, TypeError, msgspec.ValidationError) as error:
+    except (BadInputError, SkippedError, KeyError, TypeError, msgspec.ValidationError) as error:
         level = settings.level_asked if settings else None
         write_point(folder, join_failure(point, f"its stored configuration cannot be used: {error}", level, "refused"))
         return None
@@ -137,7 +137,7 @@ OF_THE_SESSION = ("unknown option", "other machine")  # another session of the s
 
 def count_sweep(
     sweep: Path,
-    wish: CountRequest,
+    request: CountRequest,
     *,
     folders: Iterable[Path] | None = None,
     say: Tell = print,
@@ -145,8 +145,8 @@ def count_sweep(
 ) -> int:
     """Counts the points of ``sweep`` (or those in ``folders``) that ``wish`` is for, and writes them. How many."""
     points = gpu_points([file.parent for file in sweep.glob("*/point.json")] if folders is None else folders)
-    candidates = [found for folder, point in points if (found := candidate_of(folder, point, wish))]
-    counter = _Counter(sweep, say, progress, wish.phase == "job", wish.config_folders)
+    candidates = [candidate for folder, point in points if (candidate := candidate_of(folder, point, request))]
+    counter = _Counter(sweep, say, progress, request.phase == "job", request.config_folders)
     for key in dict.fromkeys(candidate.session for candidate in candidates):
         counter.count_group([candidate for candidate in candidates if candidate.session == key])
     return len(candidates)
@@ -292,8 +292,8 @@ def _metrics_of(candidate: Candidate, architecture: str | None) -> list[str]:
 
 
 def _architecture(machine: Machine | None) -> str | None:
-    found = machine.details.get("architecture") if machine else None
-    return str(found) if found else None
+    architecture = machine.details.get("architecture") if machine else None
+    return str(architecture) if architecture else None
 
 
 def _cache_folder(device: str) -> Path:

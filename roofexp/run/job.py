@@ -300,7 +300,9 @@ def _counted(point: Point, values: dict[str, Any], where: JobPlace, run: Run) ->
 
     try:
         say, progress = run.display.say, run.display.working
-        count_sweep(where.sweep, CountRequest(phase="job"), folders=[where.folder], say=say, progress=progress)
+        ncu = {"ncu": values["counters"]["ncu"]}
+        wish = CountRequest(phase="job", override=ncu, config_folders=where.config_folders)
+        count_sweep(where.sweep, wish, folders=[where.folder], say=say, progress=progress)
     except Exception as error:  # a mistake in counting costs no timing
         run.display.say(f"counters: {one_line(error)}; traffic stays modelled")
     return read_point(where.folder / "point.json")
