@@ -69,7 +69,7 @@ def test_energy_shows_joules_copies_power_and_its_limit() -> None:
     )
     assert table[table["kind"] == "power limit"]["power_w"].tolist() == [700.0]
     assert "arch bf16" in kinds(figure)
-    assert "idle included" in words(figure, "footnote")[0]
+    assert "with what the device takes when idle" in words(figure, "footnote")[0]
 
 
 def test_without_energy_there_is_no_figure() -> None:

@@ -1,4 +1,4 @@
-"""The points table as figures need it: typed columns, the text that names each point, and what cannot be drawn."""
+"""The points table as figures need it: typed columns, which points can be drawn, and the texts that name them."""
 
 from __future__ import annotations
 
@@ -6,61 +6,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from roofexp.figures.canvas.style import in_precision_order, joined, shortened
+from roofexp.records.machine import COUNTED_LEVELS
 from roofexp.text.numbers import engineering, percent, plain, size_name, span
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 Row: TypeAlias = "Series[Any] | dict[str, Any]"  # one point
-COUNTED_LEVELS = ("dram", "l2", "l1", "shared")
 
 NUMBERS = [
-    "size",
-    "time_s",
-    "time_p5_s",
-    "time_p95_s",
-    "flops",
-    "traffic_bytes",
-    "flops_per_s",
-    "bytes_per_s",
-    "intensity_flop_per_byte",
-    "attainable_per_s",
-    "fraction",
-    "ridge_flop_per_byte",
-    "compute_hz",
-    "nvml_sm_hz",
-    "duty",
-    "power_w",
-    "energy_per_launch_j",
-    "flop_per_j",
-    "byte_per_j",
-    "working_set_bytes",
-    "useful_bytes",
-    *(f"counted_{level}_bytes" for level in COUNTED_LEVELS),
-    *(f"intensity_{level}_flop_per_byte" for level in COUNTED_LEVELS),
+    "size", "time_s", "time_p5_s", "time_p95_s", "flops", "traffic_bytes", "flops_per_s", "bytes_per_s",
+    "intensity_flop_per_byte", "attainable_per_s", "fraction", "ridge_flop_per_byte", "compute_hz", "nvml_sm_hz",
+    "duty", "power_w", "energy_per_launch_j", "flop_per_j", "byte_per_j", "working_set_bytes", "useful_bytes",
+]  # fmt: skip
+LEVEL_NUMBERS = [
+    f"{name}_{level}_{unit}"
+    for level in COUNTED_LEVELS
+    for name, unit in (("counted", "bytes"), ("intensity", "flop_per_byte"))
 ]
-
 TEXTS = [
-    "kernel",
-    "implementation",
-    "precision",
-    "clock_mode",
-    "clock_asked",
-    "cache_state",
-    "fill",
-    "device",
-    "machine_id",
-    "machine_name",
-    "status",
-    "reason",
-    "traffic_level",
-    "traffic_source",
-    "roof",
-    "bound",
-    "cause",
-    "next_move",
-    "flags",
-]
+    "kernel", "implementation", "precision", "clock_mode", "clock_asked", "cache_state", "fill", "device",
+    "machine_id", "machine_name", "status", "reason", "traffic_level", "traffic_source", "roof", "bound", "cause",
+    "next_move", "flags",
+]  # fmt: skip
 
 OTHERS = ("varying_params", "implementation", "cache_state", "held_by", "fill")  # what tells points of a size apart
 
@@ -88,7 +56,7 @@ def prepared(points: DataFrame) -> DataFrame:
     import pandas
 
     frame = points.reset_index(drop=True).copy()
-    for name in NUMBERS:
+    for name in (*NUMBERS, *LEVEL_NUMBERS):
         column = frame[name] if name in frame else pandas.Series(float("nan"), index=frame.index)
         numbers = pandas.to_numeric(column, errors="coerce").astype(float)
         frame[name] = numbers.where(numbers.abs() != float("inf"))
@@ -129,7 +97,7 @@ def not_drawn(frame: DataFrame) -> str:
     rows = rest[measured(rest)]
     if len(rows):
         names = joined([short_name(row) for _, row in rows.iterrows()], 3)
-        parts.append(f"without a positive rate and intensity, so nowhere on log axes: {names}")
+        parts.append(f"without a positive rate and intensity, which log axes need: {names}")
     return f"Not drawn: {'; '.join(parts)}." if parts else ""
 
 
@@ -196,7 +164,7 @@ def hover(row: Row) -> str:
         around = f" (p5 to p95: {span(row['time_p5_s'], row['time_p95_s'], 's')})" if row["time_p5_s"] > 0 else ""
         lines.append(f"{engineering(row['time_s'], 's')}{around}")
     if row["compute_hz"] > 0:
-        nvml = f" (NVML said {engineering(row['nvml_sm_hz'], 'Hz')})" if row["nvml_sm_hz"] > 0 else ""
+        nvml = f" (NVML: {engineering(row['nvml_sm_hz'], 'Hz')})" if row["nvml_sm_hz"] > 0 else ""
         lines.append(f"clock held {engineering(row['compute_hz'], 'Hz')}{nvml}")
     if row["energy_per_launch_j"] > 0:
         at = f" at {engineering(row['power_w'], 'W')}" if row["power_w"] > 0 else ""
@@ -244,20 +212,20 @@ def _params(frame: DataFrame, columns: list[str]) -> list[str]:
     """``tile=8 unroll=4`` for each point."""
     words: list[list[str]] = [[] for _ in frame.index]
     for name in columns:
-        for i, (value, known) in enumerate(zip(frame[name], frame[name].notna(), strict=True)):
-            if known:
+        for i, (value, present) in enumerate(zip(frame[name], frame[name].notna(), strict=True)):
+            if present:
                 words[i].append(f"{name[6:]}={plain(value, 6) if isinstance(value, float) else value}")
-    return [" ".join(each) for each in words]
+    return [" ".join(parts) for parts in words]
 
 
 def _varying_params(frame: DataFrame) -> list[str]:
-    found = [""] * len(frame)
+    texts = [""] * len(frame)
     columns = _param_columns(frame)
     for _, rows in frame.groupby("kernel", sort=False):
         varying = [name for name in columns if rows[name].nunique(dropna=False) > 1]
         for i, words in zip(rows.index, _params(rows, varying), strict=True):
-            found[i] = words
-    return found
+            texts[i] = words
+    return texts
 
 
 def _duty(asked: Series[Any]) -> Series[Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy
 from numpy.typing import NDArray
 
 Points = NDArray[numpy.float64]  # n x 2
+Number = TypeVar("Number", float, NDArray[numpy.float64])
 
 
 class Segment(NamedTuple):
@@ -29,10 +30,6 @@ class Segment(NamedTuple):
 
     def at(self, share: float) -> tuple[float, float]:
         return self.x0 + share * (self.x1 - self.x0), self.y0 + share * (self.y1 - self.y0)
-
-    def samples(self, every: float) -> list[tuple[float, float]]:
-        count = max(2, int(self.length / every))
-        return [self.at(i / (count - 1)) for i in range(count)]
 
     def clipped(self, x: tuple[float, float], y: tuple[float, float]) -> Segment | None:
         """The part inside an upright rectangle (Liang and Barsky, 1984); None where none is."""
@@ -86,9 +83,7 @@ class Box(NamedTuple):
 
     def crossed_by_each(self, lines: Points) -> NDArray[numpy.bool_]:
         """The same for many lines (n x 4: both ends)."""
-        turn = math.radians(self.angle)
-        dx, dy = lines[:, 0::2] - self.x, lines[:, 1::2] - self.y
-        x, y = dx * math.cos(turn) + dy * math.sin(turn), dy * math.cos(turn) - dx * math.sin(turn)
+        x, y = self._local(lines[:, 0::2], lines[:, 1::2])
         first, last = numpy.zeros(len(lines)), numpy.ones(len(lines))
         outside = numpy.zeros(len(lines), dtype=bool)
         for along, half in ((x, self.half_width), (y, self.half_height)):
@@ -104,19 +99,8 @@ class Box(NamedTuple):
 
     def holds(self, points: Points) -> int:
         """How many of the points lie inside."""
-        if not len(points):
-            return 0
-        turn = math.radians(self.angle)
-        dx, dy = points[:, 0] - self.x, points[:, 1] - self.y
-        along = abs(dx * math.cos(turn) + dy * math.sin(turn))
-        across = abs(dy * math.cos(turn) - dx * math.sin(turn))
-        return int(((along < self.half_width) & (across < self.half_height)).sum())
-
-    def axis(self) -> Segment:
-        """The line through the middle, from end to end."""
-        turn = math.radians(self.angle)
-        dx, dy = self.half_width * math.cos(turn), self.half_width * math.sin(turn)
-        return Segment(self.x - dx, self.y - dy, self.x + dx, self.y + dy)
+        along, across = self._local(points[:, 0], points[:, 1])
+        return int(((abs(along) < self.half_width) & (abs(across) < self.half_height)).sum())
 
     def nearest(self, x: float, y: float) -> tuple[float, float]:
         """The point of an upright box that is nearest to a point."""
@@ -125,7 +109,8 @@ class Box(NamedTuple):
             min(max(y, self.y - self.half_height), self.y + self.half_height),
         )
 
-    def _local(self, x: float, y: float) -> tuple[float, float]:
+    def _local(self, x: Number, y: Number) -> tuple[Number, Number]:
+        """Coordinates along the box and across it."""
         turn = math.radians(self.angle)
         dx, dy = x - self.x, y - self.y
         return dx * math.cos(turn) + dy * math.sin(turn), dy * math.cos(turn) - dx * math.sin(turn)

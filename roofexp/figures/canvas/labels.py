@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from roofexp.figures.canvas.geometry import Box, Points, Segment, crossing
-from roofexp.figures.canvas.style import CEILING
+from roofexp.figures.canvas.geometry import Box, Segment, crossing
+from roofexp.figures.canvas.page import drawing_of
+from roofexp.figures.canvas.style import CEILING, FADED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,24 +22,20 @@ if TYPE_CHECKING:
 COVERS_MARK, NEARER_TO_ANOTHER, CROSSES_LEADER = 8.0, 4.0, 3.0
 LOST_WORDS = 1.5  # what each shortening costs
 TOLERABLE = 4.0  # words that cost more are tried shorter
-FEW = 4  # names that find their places without adjustText
-ROUNDS = 40  # of adjustText
 
 
 class LabelCanvas:
     """One axes' area: what is taken by words, by points and by lines, and what still is free."""
 
-    def __init__(
-        self, axes: Axes, marks: Sequence[tuple[float, float]], mark_pt: float, spread: bool = True, plates: bool = True
-    ) -> None:
-        """``spread``: whether adjustText moves names before places are looked for (it draws the whole figure once);
-        ``plates``: whether words stand on a plate of the axes' colour."""
-        self.axes, self.spread, self.plates = axes, spread, plates
+    def __init__(self, axes: Axes, marks: Sequence[tuple[float, float]], mark_pt: float, plates: bool = True) -> None:
+        """``plates``: whether words stand on a plate of the axes' colour."""
+        self.axes, self.plates, self.drawing = axes, plates, drawing_of(axes)
+        self.font = self.drawing.settings.font_pt
         self.pixels_per_pt = axes.figure.dpi / 72
         self.mark = 0.7 * mark_pt * self.pixels_per_pt  # corners and rings reach past half the size
         self.marks = axes.transData.transform(_array(marks)) if marks else _array([])
         self.lines: list[tuple[Segment, float]] = []  # with what it costs to write across
-        self._known: tuple[int, Any] = (0, None)  # the lines as numbers, made anew when some were added
+        self._as_array = numpy.empty((0, 5))  # ends and weights of the lines, made anew when some were added
         self.leaders: list[Segment] = []
         self.taken: list[Box] = []
         room = axes.get_window_extent()
@@ -49,27 +47,52 @@ class LabelCanvas:
         line = Segment(float(x0), float(y0), float(x1), float(y1))
         return line.clipped(self.x, self.y) or Segment(line.x0, line.y0, line.x0, line.y0)
 
-    def write_along(self, segment: Segment, texts: Sequence[str], start: float, **style: Any) -> bool:
+    def avoid(self, path: Iterable[tuple[float, float]], weight: float) -> None:
+        """Words shall rather not stand on a line through these points; ``weight``: in line heights of distance."""
+        self.lines += [(self.segment(*zip(*ends, strict=True)), weight) for ends in itertools.pairwise(path)]
+
+    def pieces(self, path: Sequence[tuple[float, float]], degrees: float = 1.5) -> list[Segment]:
+        """The visible straight parts of a path, neighbours of about the same slope joined."""
+        pieces: list[Segment] = []
+        for ends in itertools.pairwise(path):
+            piece = self.segment(*zip(*ends, strict=True))
+            if piece.length == 0:
+                continue
+            if pieces and abs(pieces[-1].angle - piece.angle) < degrees:
+                pieces[-1] = pieces[-1]._replace(x1=piece.x1, y1=piece.y1)
+            else:
+                pieces.append(piece)
+        return pieces
+
+    def write_on_longest(self, pieces: Sequence[Segment], texts: Sequence[str], start: float, label: str) -> bool:
+        """Writes along one of the four longest pieces; False where no place is free."""
+        longest = sorted(pieces, key=lambda piece: -piece.length)[:4]
+        return any(self.write_along(piece, texts, start, label) for piece in longest)
+
+    def write_along(
+        self, segment: Segment, texts: Sequence[str], start: float, label: str, color: str = FADED, **look: Any
+    ) -> bool:
         """Writes on the line itself, at its angle, where the least is covered; ``start`` (0 to 1) is where it would
         best stand. Shorter texts are tried where longer ones would cover too much. False where no place is free."""
-        found: list[tuple[float, Text, Box]] = []
+        look = {"fontsize": 0.85 * self.font, "zorder": 3.4, "label": label, "color": color, **look}
+        candidates: list[tuple[float, Text, Box]] = []
         for i, text in enumerate(texts):
-            artist = self._text(text, **style)
+            artist = self._text(text, **look)
             places = self._places_along(segment, *_half_size(artist), start)
-            if places:
-                cost, box = min(places, key=lambda place: place[0])
-                found.append((cost + LOST_WORDS * i, artist, box))
-                if cost < TOLERABLE:
-                    break
-            else:
+            if not places:
                 artist.remove()
-        if not found:
+                continue
+            cost, box = min(places, key=lambda place: place[0])
+            candidates.append((cost + LOST_WORDS * i, artist, box))
+            if cost < TOLERABLE:
+                break
+        if not candidates:
             return False
-        best = min(found, key=lambda place: place[0])
-        for _, artist, _ in found:
-            if artist is not best[1]:
+        _, best, box = min(candidates, key=lambda candidate: candidate[0])
+        for _, artist, _ in candidates:
+            if artist is not best:
                 artist.remove()
-        self._put(best[1], best[2])
+        self._put(best, box)
         return True
 
     def _places_along(
@@ -90,29 +113,21 @@ class LabelCanvas:
                     places.append((self._covered(box, segment) + penalty + 2 * abs(share - start), box))
         return places
 
-    def write_beside(self, wanted: Sequence[tuple[float, float, Sequence[str]]], **style: Any) -> int:
-        """Names points (data coordinates and texts, of which the first that fits is taken), the most important first;
-        returns how many names found a place.
-
-        adjustText spreads them; a name that has no place of its own then is tried around its point, and left out if
-        that fails too: hover text has it.
-        """
-        fitting = [(x, y, self._fitting(texts, **style)) for x, y, texts in wanted]
-        named = [(x, y, artist) for x, y, artist in fitting if artist is not None]
-        if not named:
-            return 0
-        points = self.axes.transData.transform(_array([(x, y) for x, y, _ in named]))
-        centres = self._spread(named) if self.spread and len(named) > FEW else points.tolist()
-        written = 0
-        for (_, _, artist), centre, (x, y) in zip(named, centres, points, strict=True):
-            box = self._place_for(artist, centre, float(x), float(y))
+    def write_beside(self, names: Iterable[tuple[float, float, Sequence[str]]], **look: Any) -> None:
+        """Names points (data coordinates and texts, of which the first that fits is taken), the most important first.
+        A name that finds no place around its point is left out: hover text has it."""
+        look = {"fontsize": 0.9 * self.font, "label": "point-label", "zorder": 6, **look}
+        for at_x, at_y, texts in names:
+            artist = self._fitting(texts, **look)
+            if artist is None:
+                continue
+            x, y = (float(pixels) for pixels in self.axes.transData.transform((at_x, at_y)))
+            box = self._place_for(artist, x, y)
             if box is None:
                 artist.remove()
                 continue
             self._put(artist, box)
-            self._draw_leader(box, float(x), float(y))
-            written += 1
-        return written
+            self._draw_leader(box, x, y)
 
     def _fitting(self, texts: Sequence[str], **style: Any) -> Text | None:
         """The first of the texts that is not wider than the axes."""
@@ -138,21 +153,14 @@ class LabelCanvas:
         return self.axes.text(0, 0, text, transform=None, bbox=plate if self.plates else None, **look)
 
     def _covered(self, box: Box, own: Segment | None = None) -> float:
-        """What words in a box would cover: marks weigh most, then leaders, then lines."""
+        """What words in a box would cover: marks and lines, leaders among them."""
         lines = self._weight_crossed(box) - sum(w for line, w in self.lines if line is own and box.crossed_by(line))
-        leaders = sum(box.crossed_by(line) for line in self.leaders)
-        marks = box.grown(self.mark).holds(self.marks)
-        return COVERS_MARK * marks + CROSSES_LEADER * leaders + lines
+        return COVERS_MARK * box.grown(self.mark).holds(self.marks) + lines
 
     def _weight_crossed(self, box: Box) -> float:
-        import numpy
-
-        if not self.lines:
-            return 0.0
-        if self._known[0] != len(self.lines):
-            self._known = len(self.lines), numpy.array([(*line, weight) for line, weight in self.lines])
-        lines = self._known[1]
-        return float(lines[box.crossed_by_each(lines[:, :4]), 4].sum())
+        if len(self._as_array) != len(self.lines):
+            self._as_array = numpy.array([(*line, weight) for line, weight in self.lines])
+        return float(self._as_array[box.crossed_by_each(self._as_array[:, :4]), 4].sum())
 
     def _put(self, artist: Text, box: Box) -> None:
         # kept in axes coordinates, so that it stands there at every resolution
@@ -162,36 +170,11 @@ class LabelCanvas:
         artist.set_rotation(box.angle)
         self.taken.append(box)
 
-    def _spread(self, named: Sequence[tuple[float, float, Text]]) -> list[tuple[float, float]]:
-        """Where adjustText moves the middles of the texts, away from each other, marks, lines and words."""
-        from adjustText import adjust_text
-
-        for x, y, artist in named:
-            artist.set_transform(self.axes.transData)
-            artist.set_position((x, y))
-        texts = [artist for _, _, artist in named]
-        x, y = self.axes.transData.inverted().transform(self._obstacles()).T
-        adjust_text(texts, x=x, y=y, ax=self.axes, expand=(1.08, 1.35), force_text=(0.3, 0.5), iter_lim=ROUNDS)
-        middles = self.axes.transData.transform(_array([artist.get_position() for artist in texts]))
-        return [(float(x), float(y)) for x, y in middles]
-
-    def _obstacles(self) -> Points:
-        """Places that words should keep away from; in a crowd one for each few pixels is enough."""
-        import numpy
-
-        places = [(float(x), float(y)) for x, y in self.marks]
-        for box in self.taken:
-            places += box.axis().samples(max(4.0, box.half_height))
-        for line, _ in self.lines:
-            places += line.samples(16 * self.pixels_per_pt)
-        coarse = 4 * self.pixels_per_pt
-        return numpy.unique(numpy.round(_array(places) / coarse), axis=0) * coarse
-
-    def _place_for(self, artist: Text, centre: Sequence[float], x: float, y: float) -> Box | None:
-        """The middle that adjustText found or one around the point: free, near, and covering little."""
+    def _place_for(self, artist: Text, x: float, y: float) -> Box | None:
+        """The box around the point that is free, near, and covers the least; None where all cover too much."""
         half_width, half_height = _half_size(artist)
         places: list[tuple[float, Box | None]] = []
-        for place_x, place_y in [(centre[0], centre[1]), *self._around(x, y, half_width, half_height)]:
+        for place_x, place_y in self._around(x, y, half_width, half_height):
             box = Box(place_x, place_y, half_width, half_height)
             if not self.free(box.grown(self.pixels_per_pt)) or box.grown(self.mark).holds(_array([(x, y)])):
                 continue
@@ -229,6 +212,7 @@ class LabelCanvas:
         if not self._needs_leader(leader):
             return
         self.leaders.append(leader)
+        self.lines.append((leader, CROSSES_LEADER))
         ends = [leader.at((self.mark + self.pixels_per_pt) / leader.length), leader.at(1.0)]
         (x0, y0), (x1, y1) = self.axes.transAxes.inverted().transform(ends)
         look: dict[str, Any] = {"color": CEILING, "linewidth": 0.5, "zorder": 3.5, "label": "leader"}
@@ -242,6 +226,4 @@ def _half_size(artist: Text) -> tuple[float, float]:
 
 
 def _array(points: Iterable[Any]) -> NDArray[numpy.float64]:
-    import numpy
-
     return numpy.array(list(points), dtype=float).reshape(-1, 2)

@@ -14,8 +14,7 @@ from roofexp.text.numbers import engineering, plain, size_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-
-    from roofexp.figures.canvas.page import Drawing
+    from pandas import DataFrame
 
 
 class Decades(NamedTuple):
@@ -95,13 +94,13 @@ def tick_sizes(axis: Axis, sizes: list[float], width_pt: float, font_pt: float) 
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
 
     low, high = min(sizes), max(sizes)
-    wanted = sorted(sizes)
-    if len(wanted) > 24:
+    candidates = sorted(sizes)
+    if len(candidates) > 24:
         powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
-        wanted = [part * 10.0**p for p in powers for part in (1, 2, 5) if low <= part * 10.0**p <= high]
+        candidates = [part * 10.0**p for p in powers for part in (1, 2, 5) if low <= part * 10.0**p <= high]
     scale = width_pt / max(math.log10(high / low), 1e-9)
-    steps = (wanted[::-step] for step in range(1, len(wanted)))
-    ticks = next((each for each in steps if _have_room(each, scale, font_pt)), [high])
+    steps = (candidates[::-step] for step in range(1, len(candidates)))
+    ticks = next((step for step in steps if _have_room(step, scale, font_pt)), [high])
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(FixedFormatter([size_name(size) for size in ticks]))
     axis.set_minor_locator(NullLocator())
@@ -125,8 +124,6 @@ def _tick_text(value: float, prefixes: bool) -> str:
     return plain(value) if not prefixes and value < 5e3 else engineering(value)
 
 
-SIDE = 5.0  # room for tick labels and the axis label, in font sizes
-BELOW = 3.3
 STRIP = 11.0  # width of the strip beside a plane
 
 
@@ -139,23 +136,49 @@ class Place(NamedTuple):
     height: float
 
 
-def equal_plane(page: Page, drawing: Drawing, left: float, bottom: float, plane: Plane, **words: Any) -> Axes:
+def equal_plane(page: Page, left: float, bottom: float, plane: Plane, **words: Any) -> Axes:
     """Axes on which decades are equally long; ``words`` are ``xlabel`` and ``ylabel``."""
     place = Place(left, bottom, plane.decade * plane.x.extent, plane.height)
-    axes = log_axes(page, drawing, place, plane.x, plane.y, label="plane", **words)
+    axes = log_axes(page, place, plane.x, plane.y, label="plane", **words)
     axes.set_aspect("equal", adjustable="box")
     return axes
 
 
-def log_axes(
-    page: Page, drawing: Drawing, place: Place, x: Decades, y: Decades, x_prefixes: bool = False, **look: Any
-) -> Axes:
+def log_axes(page: Page, place: Place, x: Decades, y: Decades, x_prefixes: bool = False, **look: Any) -> Axes:
     """``x_prefixes``: ticks along x as ``10 M``, as for bytes, instead of plain numbers below 5000."""
-    axes = page.axes(drawing, *place, xscale="log", yscale="log", xlim=x.values(), ylim=y.values(), **look)
+    axes = page.axes(*place, xscale="log", yscale="log", xlim=x.values(), ylim=y.values(), **look)
     tick_decades(axes.xaxis, x, place.width / x.extent, page.font, upright=x_prefixes)
     tick_decades(axes.yaxis, y, place.height / y.extent, page.font, upright=True)
     finish(axes)
     return axes
+
+
+def strip_width(page: Page, count: int) -> float:
+    """Of the strip for ``count`` points; nothing where there are none."""
+    return min(STRIP * page.font, 0.22 * page.width) if count else 0.0
+
+
+def strip_axes(page: Page, bottom: float, width: float, plane: Plane, unit: str) -> Axes:
+    """The strip at the left of a plane for points without FLOPs: on its axis a bandwidth meets its diagonal at the edge
+    of the plane."""
+    span = Decades(plane.y.low - plane.x.low, plane.y.high - plane.x.low)
+    axes = page.axes(page.left, bottom, width, plane.height, yscale="log", label="strip", facecolor="#f6f6f6")
+    axes.set(xlim=(0, 1), ylim=span.values(), xticks=[], ylabel=unit, xlabel="no FLOPs")
+    tick_decades(axes.yaxis, span, plane.decade, page.font, upright=True)
+    finish(axes)
+    return axes
+
+
+def strip_order(rows: DataFrame) -> tuple[DataFrame, list[float]]:
+    """The points of a strip in the order in which they stand there, and their places across it (0 to 1)."""
+    order = rows.sort_values(["kernel", "size"], kind="stable")
+    return order, [(i + 0.5) / len(order) for i in range(len(order))]
+
+
+def flat_size(axes: Axes) -> tuple[float, float]:
+    """Width and height of axes in points."""
+    box, points = axes.get_window_extent(), 72 / axes.figure.dpi
+    return box.width * points, box.height * points
 
 
 def finish(axes: Axes, side: Literal["left", "right"] = "left") -> None:

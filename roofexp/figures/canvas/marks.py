@@ -1,4 +1,4 @@
-"""Which points are named in the figure when not all can be: the ones that a reader would ask about first."""
+"""Marks of points and their key, numbered badges, and which points are named where not all can be."""
 
 from __future__ import annotations
 
@@ -71,15 +71,10 @@ MOST_KERNELS = 24  # in the key; hover text names all
 CROWD = 150  # points from which marks are drawn small and translucent
 
 
-def kernels_by_count(frame: DataFrame) -> list[str]:
-    """In order of first appearance: the order in which the sweep names them."""
-    return list(dict.fromkeys(frame["kernel"]))
-
-
 def size_pt(count: int, settings: FiguresConfig) -> float:
     """Diameter of a mark: smaller the more there are, and in narrow figures."""
     part = 0.85 if count <= 30 else 0.65 if count <= CROWD else 0.45
-    return settings.font_pt * part * (1.0 if settings.width_mm >= style.NARROW_MM else 0.75)
+    return settings.font_pt * part * (1.0 if style.is_wide(settings) else 0.75)
 
 
 def draw_mark(axes: Axes, x: float, y: float, row: Row, colour: str, size: float, crowded: bool) -> None:
@@ -109,7 +104,7 @@ def add_hover(drawing: Drawing, frame: DataFrame) -> None:
 
 def key(frame: DataFrame, colours: dict[str, str], size: float) -> list[Line2D]:
     """Handles for what differs between the points: nothing where one kernel in one precision says it in the title."""
-    kernels = kernels_by_count(frame)
+    kernels = list(dict.fromkeys(frame["kernel"]))
     handles = []
     if len(kernels) > 1:
         handles = [handle(style.shortened(k, 28), "o", colours[k], size) for k in kernels[:MOST_KERNELS]]
@@ -128,17 +123,9 @@ def key(frame: DataFrame, colours: dict[str, str], size: float) -> list[Line2D]:
 def handle(label: str, marker: str, colour: str, size: float, filled: bool = True, thin: bool = False) -> Line2D:
     from matplotlib.lines import Line2D
 
-    return Line2D(
-        [],
-        [],
-        label=label,
-        linestyle="none",
-        marker=marker,
-        markersize=size,
-        markerfacecolor=colour if filled else "none",
-        markeredgecolor=colour,
-        markeredgewidth=size * (0.08 if thin else 0.2),
-    )
+    face, edge = (colour if filled else "none"), size * (0.08 if thin else 0.2)
+    look = {"markersize": size, "markerfacecolor": face, "markeredgecolor": colour, "markeredgewidth": edge}
+    return Line2D([], [], label=label, linestyle="none", marker=marker, **look)  # type: ignore[arg-type]
 
 
 SIZE = 1.35  # diameter over font size
@@ -160,12 +147,12 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
 
 def within(positions: Sequence[float], gap: float, most: Sequence[float], least: Sequence[float]) -> list[float]:
     """The same positions pushed back below each one's most, then above its least, with the gaps kept."""
-    found = list(positions)
-    for i in reversed(range(len(found))):
-        found[i] = min(found[i], most[i], found[i + 1] - gap if i + 1 < len(found) else most[i])
-    for i in range(len(found)):
-        found[i] = max(found[i], least[i], found[i - 1] + gap if i else least[i])
-    return found
+    pushed = list(positions)
+    for i in reversed(range(len(pushed))):
+        pushed[i] = min(pushed[i], most[i], pushed[i + 1] - gap if i + 1 < len(pushed) else most[i])
+    for i in range(len(pushed)):
+        pushed[i] = max(pushed[i], least[i], pushed[i - 1] + gap if i else least[i])
+    return pushed
 
 
 def _start(group: Sequence[float], gap: float) -> float:
@@ -176,23 +163,22 @@ def draw_badges(
     canvas: LabelCanvas,
     places: Sequence[tuple[float, float]],
     numbers: Sequence[int],
-    font_pt: float,
     along: tuple[float, float],
     away: tuple[float, float],
     filled: Sequence[bool],
 ) -> None:
     """``along``: the direction (of length 1, upward) in which badges may give way; ``away``: where they stand from the
     places, in font sizes. Filled badges are white on dark, the others dark on white."""
-    axes = canvas.axes
-    pixels = axes.figure.dpi / 72 * font_pt
+    axes, font_pt = canvas.axes, canvas.font
+    pixels = canvas.pixels_per_pt * font_pt
     ends = axes.transData.transform(list(places))
     order = sorted(range(len(ends)), key=lambda i: float(ends[i] @ along))
-    wanted = [float(ends[i] @ along) for i in order]
+    belongs = [float(ends[i] @ along) for i in order]
     gap, room = 1.08 * SIZE * pixels, axes.get_window_extent().padded(-0.5 * SIZE * pixels)
     at = [float(ends[i][1]) + away[1] * pixels for i in order]
-    most = [s + (room.y1 - y) / along[1] for s, y in zip(wanted, at, strict=True)]
-    least = [s + (room.y0 - y) / along[1] for s, y in zip(wanted, at, strict=True)]
-    for i, moved, from_ in zip(order, within(spread(wanted, gap), gap, most, least), wanted, strict=True):
+    most = [s + (room.y1 - y) / along[1] for s, y in zip(belongs, at, strict=True)]
+    least = [s + (room.y0 - y) / along[1] for s, y in zip(belongs, at, strict=True)]
+    for i, moved, from_ in zip(order, within(spread(belongs, gap), gap, most, least), belongs, strict=True):
         x, y = (float(ends[i][k]) + (moved - from_) * along[k] + away[k] * pixels for k in (0, 1))
         middle = axes.transAxes.inverted().transform((x, y))
         tip = axes.transAxes.inverted().transform(ends[i])

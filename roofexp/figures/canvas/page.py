@@ -1,4 +1,4 @@
-"""The table beside a figure: one row for each vertex that is drawn, unit in every column name."""
+"""A figure as files (.png, .svg with hover text, .csv of every vertex drawn) and the page that it is laid out on."""
 
 from __future__ import annotations
 
@@ -25,42 +25,9 @@ if TYPE_CHECKING:
     from roofexp.figures.canvas.frame import Row
 
 POINT_COLUMNS = [
-    "job",
-    "kernel",
-    "implementation",
-    "size",
-    "precision",
-    "params",
-    "clock_mode",
-    "cache_state",
-    "traffic_level",
-    "traffic_source",
-    "fraction",
-    "roof",
-    "bound",
-    "flags",
-]
-
-
-class VertexTable:
-    """Collects vertices while they are drawn."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-
-    def line(self, kind: str, name: str, vertices: list[dict[str, float]], **facts: Any) -> None:
-        """A line of several vertices; each of them names its axes by column, e.g. ``flops_per_s``."""
-        self.rows += [{"kind": kind, "name": name, **vertex, **facts} for vertex in vertices]
-
-    def point(self, row: Row, vertex: dict[str, float], **facts: Any) -> None:
-        known = {name: row[name] for name in POINT_COLUMNS if name in row}
-        self.rows.append({"kind": "point", "name": row["gid"], **vertex, **known, **facts})
-
-    def frame(self) -> DataFrame:
-        import pandas
-
-        return pandas.DataFrame(self.rows)
-
+    "job", "kernel", "implementation", "size", "precision", "params", "clock_mode", "cache_state", "traffic_level",
+    "traffic_source", "fraction", "roof", "bound", "flags",
+]  # fmt: skip
 
 _SVG = "http://www.w3.org/2000/svg"
 
@@ -74,21 +41,33 @@ _NAMESPACES = {
 
 
 class Drawing(Figure):
-    """``table`` has one row per drawn vertex, unit in every column name; ``hover`` maps an artist's gid to its text."""
+    """``rows`` has one mapping per drawn vertex, unit in every key; ``hover`` maps an artist's gid to its text."""
 
-    def __init__(self, settings: FiguresConfig, height_in: float, **kwargs: Any) -> None:
-        super().__init__(figsize=(style.width_in(settings), height_in), dpi=style.dots_per_inch(settings), **kwargs)
+    def __init__(self, settings: FiguresConfig, height_in: float, headline: str) -> None:
+        super().__init__(figsize=(style.width_in(settings), height_in), dpi=style.dots_per_inch(settings))
         FigureCanvasAgg(self)
-        self.settings = settings
-        self.table: pandas.DataFrame | None = None
+        self.settings, self.headline = settings, headline
+        self.rows: list[dict[str, Any]] = []
         self.hover: dict[str, str] = {}
-        self.headline = ""
+
+    @property
+    def table(self) -> DataFrame:
+        """What the .csv beside the figure holds."""
+        return pandas.DataFrame(self.rows)
+
+    def add_line(self, kind: str, name: str, vertices: list[dict[str, float]], **facts: Any) -> None:
+        """Keeps a line of several vertices; each of them names its axes by column, e.g. ``flops_per_s``."""
+        self.rows += [{"kind": kind, "name": name, **vertex, **facts} for vertex in vertices]
+
+    def add_point(self, row: Row, vertex: dict[str, float], **facts: Any) -> None:
+        columns = {name: row[name] for name in POINT_COLUMNS if name in row}
+        self.rows.append({"kind": "point", "name": row["gid"], **vertex, **columns, **facts})
 
     def save(self, stem: Path) -> list[Path]:
         """Writes ``stem`` as .png and .svg (paper: .pdf too) and the table as .csv; each file whole or not at all."""
         stem.parent.mkdir(parents=True, exist_ok=True)
         written = [stem.with_name(f"{stem.name}.csv")]
-        write_atomically(written[0], self._csv())
+        write_atomically(written[0], self.table.to_csv(index=False).encode())
         kinds = ["png", "svg", *(["pdf"] if self.settings.style is FigureStyle.paper else [])]
         with style.themed(self.settings), style.salted(stem.name):
             for kind in kinds:
@@ -97,14 +76,18 @@ class Drawing(Figure):
                 write_atomically(written[-1], with_hover(data, self.hover) if kind == "svg" else data)
         return written
 
-    def _csv(self) -> bytes:
-        return b"" if self.table is None else self.table.to_csv(index=False).encode()
-
     def _rendered(self, kind: str) -> bytes:
         buffer = BytesIO()
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
         self.savefig(buffer, format=kind, metadata={"Title": self.headline, **undated})
         return buffer.getvalue()
+
+
+def drawing_of(axes: Axes) -> Drawing:
+    """The figure that axes stand in."""
+    drawing = axes.figure
+    assert isinstance(drawing, Drawing)
+    return drawing
 
 
 def with_hover(svg: bytes, hover: dict[str, str]) -> bytes:
@@ -139,6 +122,9 @@ TITLE = 1.2  # title over font size
 SMALL = 0.85  # footnote over font size
 KEY_LINE = 1.4  # line height of the key, in font sizes
 EDGE = 0.6  # white around the page, in font sizes
+SIDE = 5.0  # room for tick labels and the axis label beside axes, in font sizes
+BELOW = 3.3  # the same below them
+RIGHT = 0.9  # room at the right of axes without labels there
 
 
 class Page:
@@ -180,43 +166,47 @@ class Page:
 
     def make(self, axes_height: float, below: float) -> Drawing:
         """The empty page with header, key and footnote; ``below`` is what ticks and axis labels need."""
-
         self.height = self.top + axes_height + below + self.bottom
         self.axes_bottom = self.bottom + below
-        drawing = Drawing(self.settings, self.height / 72)
-        drawing.headline = self.headline
-        left = self.edge / self.width
+        self.drawing = Drawing(self.settings, self.height / 72, self.headline)
         y = self.height - self.edge
-        drawing.text(
-            left, y / self.height, self.title, va="top", fontsize=TITLE * self.font, weight="bold", label="title"
-        )
+        self._write(self.title, y, va="top", fontsize=TITLE * self.font, weight="bold", label="title")
         y -= _height(self.title, TITLE * self.font) + 0.2 * self.font
-        drawing.text(left, y / self.height, self.under, va="top", color=style.FADED, label="machine")
+        self._write(self.under, y, va="top", color=style.FADED, label="machine")
         if self.note:
-            size = SMALL * self.font
-            note: dict[str, Any] = {"va": "bottom", "fontsize": size, "color": style.FADED, "label": "footnote"}
-            drawing.text(left, self.edge / self.height, self.note, **note)
-        if self.key:
-            self._draw_key(drawing)
-        return drawing
+            small = SMALL * self.font
+            self._write(self.note, self.edge, va="bottom", fontsize=small, color=style.FADED, label="footnote")
+        self._draw_key()
+        return self.drawing
 
-    def _draw_key(self, drawing: Drawing) -> None:
+    def _write(self, text: str, y: float, **look: Any) -> None:
+        self.drawing.text(self.edge / self.width, y / self.height, text, **look)
+
+    def _draw_key(self) -> None:
         top = self.edge + _height(self.note, SMALL * self.font) + (len(self.key) * KEY_LINE + 0.3) * self.font
         for i, row in enumerate(self.key):
             y = (top - (i + 0.5) * KEY_LINE * self.font) / self.height
             for x, handle in row:
                 handle.set_data([(x + 0.7 * self.font) / self.width], [y])
-                drawing.add_artist(handle)
-                place = ((x + 1.55 * self.font) / self.width, y)
-                drawing.text(
-                    *place, str(handle.get_label()), va="center_baseline", fontsize=0.9 * self.font, label="key"
-                )
+                self.drawing.add_artist(handle)
+                look: dict[str, Any] = {"va": "center_baseline", "fontsize": 0.9 * self.font, "label": "key"}
+                self.drawing.text((x + 1.55 * self.font) / self.width, y, str(handle.get_label()), **look)
 
-    def axes(self, drawing: Drawing, left: float, bottom: float, width: float, height: float, **kwargs: Any) -> Axes:
+    def room(self, side: float = RIGHT, beside: float = 0.0) -> float:
+        """The width that is left for axes, with SIDE on the left and ``side`` (in font sizes) on the right, and
+        ``beside`` (points) of it taken."""
+        return self.width - 2 * self.edge - beside - (SIDE + side) * self.font
+
+    @property
+    def left(self) -> float:
+        """Where axes begin: past the edge and the labels of ticks."""
+        return self.edge + SIDE * self.font
+
+    def axes(self, left: float, bottom: float, width: float, height: float, **kwargs: Any) -> Axes:
         """Axes at a place given from the lower left corner of the axes' area."""
         y = self.axes_bottom + bottom
         rectangle = (left / self.width, y / self.height, width / self.width, height / self.height)
-        return drawing.add_axes(rectangle, **kwargs)
+        return self.drawing.add_axes(rectangle, **kwargs)
 
 
 def _height(text: str, font: float) -> float:

@@ -1,4 +1,4 @@
-"""Which roofs a figure draws, at which clock, and the words that stand on their lines."""
+"""Which roofs a figure draws, at which clock, their lines on the plane and the words on these lines."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from roofexp.figures.canvas import style
 from roofexp.figures.canvas.frame import Held, held_clocks
 from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import Plane
-from roofexp.figures.canvas.page import VertexTable
+from roofexp.figures.canvas.page import drawing_of
 from roofexp.figures.canvas.style import shortened
-from roofexp.records.machine import Roof, RoofSet
+from roofexp.records.machine import LEVELS, Roof, RoofSet
 from roofexp.text.numbers import engineering, percent, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-LEVELS = ("dram", "l3", "l2", "l1")
 CEILINGS = 4  # compute ceilings that fit without a crowd
 BAND = 1.02  # clocks further apart than this are drawn as a band
 
@@ -107,8 +106,7 @@ def _held_under(best: Roof | None, bandwidth: RoofLine | None, frame: DataFrame,
 
 
 def _measured_precisions(roofs: RoofSet) -> list[str]:
-    found = [roof.precision for roof in roofs.roofs if roof.kind == "compute" and roof.precision]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(r.precision for r in roofs.roofs if r.kind == "compute" and r.precision))
 
 
 def _thinned(bandwidth: list[RoofLine], compute: list[RoofLine], frame: DataFrame) -> RoofLines:
@@ -128,9 +126,14 @@ def roof_texts(roof: Roof, rate: float) -> list[str]:
     if roof.ceiling_of is not None:
         name = _ceiling_name(roof)
         return [f"{name} {value}", name]
-    name = roof.name.upper() if roof.kind == "bandwidth" and roof.name in LEVELS else shortened(roof.name, 28)
+    name = level_name(roof.name) if roof.kind == "bandwidth" else shortened(roof.name, 28)
     short = f"{name} {'at least ' if roof.incomplete else ''}{value}"
     return [*([f"{short}, {percent(roof.rate / roof.limit)} of limit"] if roof.limit else []), short, name]
+
+
+def level_name(name: str) -> str:
+    """``DRAM``, ``L2``, but ``shared``; other names as they are, shortened."""
+    return name.upper() if name in LEVELS and name != "shared" else shortened(name, 28)
 
 
 def _ceiling_name(roof: Roof) -> str:
@@ -161,48 +164,39 @@ def _depth(roof: Roof) -> int:
 Ends = tuple[tuple[float, float], tuple[float, float]]  # x from and to, y from and to
 
 
-def draw_roofs(
-    axes: Axes, lines: RoofLines, plane: Plane, font_pt: float, table: VertexTable, hover: dict[str, str]
-) -> None:
-    """Bandwidths as diagonals up to the highest plateau, compute roofs as plateaus to the right edge.
-
-    ``table`` takes every vertex, ``hover`` the words of each line by its id.
-    """
+def draw_roofs(axes: Axes, lines: RoofLines, plane: Plane) -> None:
+    """Bandwidths as diagonals up to the highest plateau, compute roofs as plateaus to the right edge."""
+    drawing = drawing_of(axes)
+    font_pt = drawing.settings.font_pt
     for line in lines.bandwidth:
-        _stroke(axes, diagonal(line, lines, plane), line, font_pt, table, hover)
+        _stroke(axes, diagonal(line, lines, plane), line)
     for line in lines.compute:
         if line.has_band:
-            axes.fill_between(
-                [plateau(line, lines, plane)[0][0], 10**plane.x.high],
-                line.low,
-                line.high,
-                color=style.ROOF,
-                alpha=0.1,
-                linewidth=0,
-                zorder=1,
-                label=f"band {line.roof.name}",
-            )
-        _stroke(axes, plateau(line, lines, plane), line, font_pt, table, hover)
+            x = [plateau(line, lines, plane)[0][0], 10**plane.x.high]
+            look: dict[str, Any] = {"color": style.ROOF, "alpha": 0.1, "linewidth": 0, "zorder": 1}
+            axes.fill_between(x, line.low, line.high, label=f"band {line.roof.name}", **look)
+        _stroke(axes, plateau(line, lines, plane), line)
         eaves = _eaves(line, lines, plane)
         if eaves:
             axes.plot(*eaves, **{**_look(line, font_pt), "color": style.CEILING, "linewidth": 0.11 * font_pt})
-            table.line("roof", line.roof.name, _vertices(eaves), precision=line.roof.precision)
+            drawing.add_line("roof", line.roof.name, _vertices(eaves), precision=line.roof.precision)
     for line, at in ridges(lines):
         bottom = 10**plane.y.low
         axes.plot([at, at], [bottom, line.rate], ":", color=style.CEILING, linewidth=0.09 * font_pt, zorder=1.5)
-        table.line("ridge", f"ridge {line.roof.precision}", _vertices(((at, at), (bottom, line.rate))))
+        drawing.add_line("ridge", f"ridge {line.roof.precision}", _vertices(((at, at), (bottom, line.rate))))
 
 
-def draw_strip_roofs(axes: Axes, lines: RoofLines, font_pt: float, table: VertexTable) -> None:
+def draw_strip_roofs(axes: Axes, lines: RoofLines) -> None:
     """The same bandwidths as level lines: they meet their diagonals at the edge of the plane."""
+    drawing = drawing_of(axes)
     for line in lines.bandwidth:
-        axes.axhline(line.rate, **_look(line, font_pt))
-        table.line("strip ceiling" if line.ceiling else "strip roof", line.roof.name, [{"bytes_per_s": line.rate}])
+        axes.axhline(line.rate, **_look(line, drawing.settings.font_pt))
+        kind = "strip ceiling" if line.ceiling else "strip roof"
+        drawing.add_line(kind, line.roof.name, [{"bytes_per_s": line.rate}])
 
 
-def write_roofs(canvas: LabelCanvas, lines: RoofLines, plane: Plane, font_pt: float) -> list[str]:
+def write_roofs(canvas: LabelCanvas, lines: RoofLines, plane: Plane) -> list[str]:
     """The words on each line; returns those that found no room, for the footnote."""
-    small = 0.85 * font_pt
     drawn = [(line, diagonal(line, lines, plane), 0.0) for line in lines.bandwidth]
     drawn += [(line, plateau(line, lines, plane), 1.0) for line in lines.compute]
     segments = [(line, canvas.segment(*ends), start) for line, ends, start in drawn]
@@ -212,14 +206,11 @@ def write_roofs(canvas: LabelCanvas, lines: RoofLines, plane: Plane, font_pt: fl
     lost = []
     for line, segment, start in sorted(segments, key=lambda item: not item[0].main):
         colour = style.INK if line.main else style.FADED
-        if not canvas.write_along(
-            segment, line.texts, start, fontsize=small, color=colour, label="roof-label", zorder=3
-        ):
+        if not canvas.write_along(segment, line.texts, start, "roof-label", colour):
             lost.append(line.texts[-1])
     for line, at, segment in verticals:
         ridge = f"{line.roof.precision} ridge {plain(at)}"
-        faded = {"fontsize": small, "color": style.FADED, "label": "ridge-label", "zorder": 3}
-        if not canvas.write_along(segment, [f"{ridge} FLOP/B", ridge, plain(at)], 0.0, **faded):
+        if not canvas.write_along(segment, [f"{ridge} FLOP/B", ridge, plain(at)], 0.0, "ridge-label"):
             lost.append(ridge)
     return lost
 
@@ -262,19 +253,16 @@ def _level(line: RoofLine, bandwidth: float | None, end: float, plane: Plane) ->
     return (min(max(low, start), high), min(max(low, end), high)), (line.rate, line.rate)
 
 
-def _stroke(axes: Axes, ends: Ends, line: RoofLine, font_pt: float, table: VertexTable, hover: dict[str, str]) -> None:
-    gid = f"roof-{len(hover)}"
-    hover[gid] = _hover(line)
-    axes.plot(*ends, **_look(line, font_pt), gid=gid, solid_capstyle="round")
-    facts: dict[str, Any] = {
-        "precision": line.roof.precision,
-        "traffic_level": line.roof.level,
-        "compute_hz": line.clock_hz,
-        "cause": line.roof.cause,
-    }
+def _stroke(axes: Axes, ends: Ends, line: RoofLine) -> None:
+    drawing = drawing_of(axes)
+    gid = f"roof-{len(drawing.hover)}"
+    drawing.hover[gid] = _hover(line)
+    axes.plot(*ends, **_look(line, drawing.settings.font_pt), gid=gid, solid_capstyle="round")
+    roof = line.roof
+    facts = {"precision": roof.precision, "traffic_level": roof.level, "compute_hz": line.clock_hz, "cause": roof.cause}
     if line.has_band:
         facts |= {"flops_per_s_low": line.low, "flops_per_s_high": line.high}
-    table.line("ceiling" if line.ceiling else "roof", line.roof.name, _vertices(ends), **facts)
+    drawing.add_line("ceiling" if line.ceiling else "roof", roof.name, _vertices(ends), **facts)
 
 
 def _hover(line: RoofLine) -> str:

@@ -1,4 +1,4 @@
-"""Imports Matplotlib without a display, whatever DISPLAY and MPLBACKEND say; to be imported before Matplotlib is.
+"""Fonts, colours, markers and the wrapping of text; imports Matplotlib without a display, so import it first.
 
 Figures are made from Matplotlib's objects and the Agg canvas, never through pyplot, so a backend that the user chose
 for other windows of the same process stays as it is.
@@ -6,11 +6,14 @@ for other windows of the same process stays as it is.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofexp.config.schema import FiguresConfig, FigureStyle
@@ -21,8 +24,12 @@ if TYPE_CHECKING:
 _asked = os.environ.get("MPLBACKEND")
 os.environ["MPLBACKEND"] = "agg"  # a misspelt or foreign backend would already end the import
 
+_found = importlib.util.find_spec("matplotlib")
+
 try:
-    import matplotlib
+    # a matplotlibrc in the working folder is read at the import, and one that is no text ends it
+    with contextlib.chdir(Path(_found.origin).parent / "mpl-data" if _found and _found.origin else Path()):
+        import matplotlib
 finally:
     if _asked is None:
         del os.environ["MPLBACKEND"]
@@ -43,9 +50,10 @@ PRECISIONS = list(MARKERS)
 
 
 def themed(settings: FiguresConfig) -> AbstractContextManager[None]:
-    """The look while drawing and while saving; afterwards Matplotlib is as it was."""
-
-    return matplotlib.rc_context(rc(settings))
+    """The look while drawing and while saving, from Matplotlib's own defaults, whatever the user's matplotlibrc says;
+    afterwards Matplotlib is as it was."""
+    defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")}
+    return matplotlib.rc_context({**defaults, **rc(settings)})
 
 
 def salted(name: str) -> AbstractContextManager[None]:
@@ -57,35 +65,25 @@ def salted(name: str) -> AbstractContextManager[None]:
 def rc(settings: FiguresConfig) -> dict[Any, Any]:
     """Matplotlib's settings: text stays text in SVG and PDF, and files are reproducible."""
     font = settings.font_pt
+    small = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+    thin = ("axes.linewidth", "xtick.major.width", "ytick.major.width")
+    dark = ("axes.labelcolor", "text.color", "xtick.labelcolor", "ytick.labelcolor")
     return {
         **_seaborn().axes_style("ticks"),
         "font.family": FONT,
-        "font.size": font,
-        "axes.labelsize": font,
-        "axes.titlesize": font,
-        "xtick.labelsize": 0.9 * font,
-        "ytick.labelsize": 0.9 * font,
-        "legend.fontsize": 0.9 * font,
-        "axes.linewidth": 0.08 * font,
-        "axes.edgecolor": FADED,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-        "xtick.color": FADED,
-        "ytick.color": FADED,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
-        "xtick.direction": "out",
-        "ytick.direction": "out",
-        "xtick.major.size": 0.4 * font,
-        "ytick.major.size": 0.4 * font,
-        "xtick.major.width": 0.08 * font,
-        "ytick.major.width": 0.08 * font,
+        **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), font),
+        **dict.fromkeys(small, 0.9 * font),
+        **dict.fromkeys(thin, 0.08 * font),
+        **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 0.4 * font),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), FADED),
+        **dict.fromkeys(dark, INK),
+        **dict.fromkeys(("xtick.direction", "ytick.direction"), "out"),
         "grid.color": FAINT,
         "grid.linewidth": 0.06 * font,
         "svg.fonttype": "none",
         "svg.hashsalt": "roofexp",
         "pdf.fonttype": 42,
-        "mathtext.default": "regular",
+        "text.parse_math": False,  # a dollar in a name is a dollar
     }
 
 
@@ -96,6 +94,11 @@ def dots_per_inch(settings: FiguresConfig) -> int:
 def open_sides(axes: Axes, side: Literal["left", "right"] = "left") -> None:
     """A frame on one side and below only."""
     _seaborn().despine(ax=axes, top=True, left=side != "left", right=side != "right")
+
+
+def is_wide(settings: FiguresConfig) -> bool:
+    """Whether the figure spans more than one column of a page."""
+    return settings.width_mm >= NARROW_MM
 
 
 def width_in(settings: FiguresConfig) -> float:
@@ -116,8 +119,8 @@ def kernel_colours(kernels: Iterable[str]) -> dict[str, str]:
 
 
 def in_precision_order(precisions: Iterable[str]) -> list[str]:
-    known = {name: i for i, name in enumerate(PRECISIONS)}
-    return sorted(dict.fromkeys(precisions), key=lambda name: known.get(name, len(known)))
+    places = {name: i for i, name in enumerate(PRECISIONS)}
+    return sorted(dict.fromkeys(precisions), key=lambda name: places.get(name, len(places)))
 
 
 def marker(precision: str) -> str:

@@ -1,4 +1,4 @@
-"""How far below the ideal corner a kernel of varying intensity passes the ridge. Pure: points and roofs in."""
+"""The title, the line under it and the footnotes of a figure, and the knee of a traced kernel that the title tells."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Knee(NamedTuple):
 
 def knees(rows: DataFrame, lines: RoofLines) -> list[Knee]:
     """Of each kernel, precision and setting with at least five intensities at one size on both sides of the ridge."""
-    main, found = lines.main_bandwidth, []
+    main, knees = lines.main_bandwidth, []
     same = ["kernel", "precision", "size", "implementation", "cache_state", "held_by", "fill"]
     for line in lines.plateaus if main else []:
         assert main
         ridge = line.rate / main.rate
         of_precision = rows[rows["precision"] == line.roof.precision]
-        for (kernel, precision, *_), each in of_precision.groupby(same, sort=False):
-            x = each["intensity_flop_per_byte"]
+        for (kernel, precision, *_), trace in of_precision.groupby(same, sort=False):
+            x = trace["intensity_flop_per_byte"]
             if x.nunique() >= LEAST_POINTS and x.min() * REACH <= ridge <= x.max() / REACH:
-                low, high = _between(each, ridge, main.rate)
-                found.append(Knee(str(kernel), str(precision), ridge, low, high, line.rate))
-    return found
+                low, high = _between(trace, ridge, main.rate)
+                knees.append(Knee(str(kernel), str(precision), ridge, low, high, line.rate))
+    return knees
 
 
 def _between(rows: DataFrame, ridge: float, bandwidth: float) -> tuple[float, float]:
@@ -69,16 +69,13 @@ def _between(rows: DataFrame, ridge: float, bandwidth: float) -> tuple[float, fl
     return float(chord), float(corner * shares[0] * (shares[1] / shares[0]) ** part)
 
 
-LIMITS = "limits"  # the code version of roofs that were computed, not measured
-
-
 def roofline_title(drawn: DataFrame) -> str:
     """One sentence that says what to see, from the fractions and verdicts of the drawn points."""
     placed = drawn[drawn["fraction"] > 0]
     if drawn.empty:
         return "Roofs of this machine; no point with a positive rate"
     if placed.empty:
-        return f"{_count(len(drawn), 'point')}, not compared with any roof"
+        return f"{count(len(drawn), 'point')}, not compared with any roof"
     ranked = placed.sort_values("fraction", kind="stable")
     best, worst = ranked.iloc[-1], ranked.iloc[0]
     if len(placed) == 1:
@@ -105,8 +102,8 @@ def knee_title(knees: Sequence[Knee], drawn: DataFrame) -> str:
 
 def machine_line(drawn: DataFrame, roofs: RoofSet | None) -> str:
     """Machine, precisions and clocks held, joined by middle dots."""
-    known = drawn["machine_name"].where(drawn["machine_name"] != "", drawn["machine_id"])
-    name = roofs.machine.name if roofs else joined(sorted(set(known) - {""})) or "unknown machine"
+    names = drawn["machine_name"].where(drawn["machine_name"] != "", drawn["machine_id"])
+    name = roofs.machine.name if roofs else joined(sorted(set(names) - {""})) or "unknown machine"
     held = held_clocks(drawn)
     clocks = f"clock held {span(held.low, held.high, 'Hz')}" if held else "clock held unknown"
     if of_sheet(roofs) and not held:
@@ -196,5 +193,5 @@ def _what(row: Series[Any], drawn: DataFrame) -> str:
     return " ".join(words) or short_name(row)
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,10 +1,10 @@
-"""A row for each compared point: how its time changed, the interval of that, and what counts as no change."""
+"""Two sweeps compared: arrows from A to B under the roofs, and below a row for each point with its change of time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from roofexp.compare.comparison import Comparison
 from roofexp.compare.difference import Difference, signed
@@ -14,8 +14,8 @@ from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, style, words
 from roofexp.figures.canvas.frame import precisions, prepared
 from roofexp.figures.canvas.labels import LabelCanvas
-from roofexp.figures.canvas.limits import BELOW, SIDE, Decades, Plane, decades_of, equal_plane
-from roofexp.figures.canvas.page import Page, VertexTable
+from roofexp.figures.canvas.limits import Decades, Plane, decades_of, equal_plane
+from roofexp.figures.canvas.page import BELOW, Page, drawing_of
 from roofexp.figures.canvas.roof_lines import draw_roofs, first_knees, ridges, roof_lines, write_roofs
 from roofexp.records.machine import RoofSet
 from roofexp.records.points_table import point_row
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from roofexp.figures.canvas.page import Drawing
 
+Places: TypeAlias = "tuple[tuple[float, float], tuple[float, float]]"  # of A and of B
 ROW = 1.75  # height of a row, in font sizes
 NEAR, FAR = 1.35, 3.0  # the axis reaches so many times the largest change, or the floor
 RED, BLUE, ORANGE, GREY, PALE = "#d55e00", "#0173b2", "#de8f05", "#8a8a8a", "#bdbdbd"
@@ -59,24 +60,22 @@ def draw_changes(
     axes: Axes,
     rows: Sequence[Difference],
     names: Sequence[str],
-    said: Sequence[str],
+    changes: Sequence[str],
     width_pt: float,
     font_pt: float,
-    table: VertexTable,
-    hover: dict[str, str],
 ) -> None:
-    """The first row on top; ``said`` stands at the right of each. The axis is the logarithm of the ratio of times."""
+    """The first row on top; ``changes`` stand at the right. The axis is the logarithm of the ratio of times."""
     reach = _reach(rows)
     axes.set(xlim=(-reach, reach), ylim=(len(rows) - 0.4, -0.7))
-    small = 0.85 * font_pt
+    look: dict[str, Any] = {"va": "center", "fontsize": 0.85 * font_pt, "clip_on": False}
+    look["transform"] = axes.get_yaxis_transform()
     for place, row in enumerate(rows):
         _draw_row(axes, row, place, reach, font_pt)
-        facts = {"verdict": row.verdict, "floor": row.floor, "p_value": row.p_value}
         ends = {"time_ratio": row.time_ratio, "time_ratio_low": row.low, "time_ratio_high": row.high}
-        table.line("change", row.label, [ends], **facts)
-        look: dict[str, Any] = {"va": "center", "fontsize": small, "clip_on": False}
-        axes.text(-0.012, place, names[place], ha="right", transform=axes.get_yaxis_transform(), label="row", **look)
-        axes.text(1.012, place, said[place], ha="left", transform=axes.get_yaxis_transform(), label="change", **look)
+        facts = {"verdict": row.verdict, "floor": row.floor, "p_value": row.p_value}
+        drawing_of(axes).add_line("change", row.label, [ends], **facts)
+        axes.text(-0.012, place, names[place], ha="right", label="row", **look)
+        axes.text(1.012, place, changes[place], ha="left", label="change", **look)
     axes.axvline(0, color=style.INK, linewidth=0.08 * font_pt, zorder=1.5)
     _ticks(axes, reach, width_pt, font_pt)
     axes.set(yticks=[], xlabel="Change of time from A to B (to the right: slower)")
@@ -87,7 +86,7 @@ def draw_changes(
 
 
 def _draw_row(axes: Axes, row: Difference, place: int, reach: float, font_pt: float) -> None:
-    look = next(look for kinds, look in CHANGE_LOOKS.items() if row.verdict in kinds)
+    look = _look(row)
     floor = math.log1p(row.floor)
     axes.barh(place, 2 * floor, left=-floor, height=0.72, color="#ececec", linewidth=0, zorder=1)
     low, high = (max(min(math.log(end), reach), -reach) for end in (row.low, row.high))
@@ -134,8 +133,8 @@ def draw_comparison(comparison: Comparison, a: Side, b: Side, settings: FiguresC
     """One drawing for each machine of B, with the stem of its files."""
     of_b = {point.job: point for point in b.points}
     machines: dict[str, list[Difference]] = {}
-    for each in sorted(comparison.differences, key=importance):
-        machines.setdefault(of_b[each.b.job].machine_id or "", []).append(each)
+    for difference in sorted(comparison.differences, key=importance):
+        machines.setdefault(of_b[difference.b.job].machine_id or "", []).append(difference)
     drawings = []
     for number, rows in enumerate(machines.values()):
         with style.themed(settings):
@@ -162,7 +161,7 @@ class _Comparison:
         self.mark_pt = 0.55 * self.font
 
     def draw(self) -> Drawing:
-        page, table = self._page(), VertexTable()
+        page = self._page()
         lower = rows_height(min(len(self.rows), MOST), self.font)
         if not self.on_plane:
             drawing = page.make(lower, BELOW * self.font)
@@ -170,33 +169,27 @@ class _Comparison:
             plane = self._plane(page)
             between = (BELOW + HEADING) * self.font
             drawing = page.make(plane.height + between + lower, BELOW * self.font)
-            left = page.edge + SIDE * self.font
-            axes = equal_plane(
-                page, drawing, left, lower + between, plane, xlabel="Arithmetic intensity (FLOP/B)", ylabel="FLOP/s"
-            )
-            self._draw_plane(drawing, axes, plane, table)
-        self._draw_lower(page, drawing, lower, table)
-        drawing.table = table.frame()
+            titles = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
+            self._draw_plane(equal_plane(page, page.left, lower + between, plane, **titles), plane)
+        self._draw_lower(page, lower)
         return drawing
 
     def _page(self) -> Page:
-        beyond = len(self.rows) - MOST
+        beyond, only_below = len(self.rows) - MOST, 0 < len(self.on_plane) < len(self.rows)
         notes = [
             f"A: {self.comparison.a}. B: {self.comparison.b}.",
             ARROWS if self.on_plane else "",
             "Lines are 95 % intervals; grey: what two runs of the same thing may differ by.",
             f"{percent(self.comparison.level)} chance of one false change in all {self.comparison.tests} tests (Holm).",
             f"{words.roofs_note(self.roofs, self.lines)}{' They are those of B.' if self.roofs else ''}",
-            f"Without FLOPs, so only below: {len(self.rows) - len(self.on_plane)}." if self._bytes_only else "",
+            f"{words.count(len(self.rows) - len(self.on_plane), 'point')} without FLOPs: only below."
+            if only_below
+            else "",
             f"{beyond} more with smaller changes are in the table." if beyond > 0 else "",
         ]
         page = Page(self.settings, self._title(), self._under(), notes)
         page.add_key(self._key())
         return page
-
-    @property
-    def _bytes_only(self) -> bool:
-        return 0 < len(self.on_plane) < len(self.rows)
 
     def _title(self) -> str:
         changed = [row for row in self.comparison.changed if row in self.rows]
@@ -228,57 +221,51 @@ class _Comparison:
         knees = [*(at for _, at in ridges(self.lines)), *first_knees(self.lines)[:1]]
         x = limits.at_least(decades_of([*(at for at, _ in ends), *knees], 0.5, 0.6) or Decades(-2, 3), 3.0)
         y = decades_of([*(rate for _, rate in ends), *(line.high for line in self.lines.compute)], 0.35, 0.35)
-        width = page.width - 2 * page.edge - (SIDE + 0.9) * self.font
-        flattest = FLATTEST if self.settings.width_mm >= style.NARROW_MM else TALLEST
+        width = page.room()
+        flattest = FLATTEST if style.is_wide(self.settings) else TALLEST
         return limits.equal_decades(x, y or Decades(9, 12), width, flattest * width, TALLEST * width)
 
-    def _draw_plane(self, drawing: Drawing, axes: Axes, plane: Plane, table: VertexTable) -> None:
-        draw_roofs(axes, self.lines, plane, self.font, table, drawing.hover)
-        heads = [places[1] for row in self.on_plane if (places := _places(row))]
-        for number, row in enumerate(reversed(self.on_plane)):
-            self._draw_arrow(drawing, axes, row, f"change-{len(self.on_plane) - 1 - number}", table)
-        canvas = LabelCanvas(axes, heads, self.mark_pt)
-        for row in self.on_plane:
-            (x0, y0), (x1, y1) = _places(row) or ((1.0, 1.0), (1.0, 1.0))
-            canvas.lines.append((canvas.segment((x0, x1), (y0, y1)), ARROW_COST))
-        write_roofs(canvas, self.lines, plane, self.font)
-        named = [row for row in self.on_plane if row.verdict not in ("unchanged", "unresolved")]
-        wanted: list[tuple[float, float, Sequence[str]]] = []
-        for row in named[: self.settings.labels]:
-            places = _places(row)
-            assert places
-            wanted.append((*places[1], [f"{row.label}, {_change(row)}", _change(row)]))
-        canvas.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+    def _draw_plane(self, axes: Axes, plane: Plane) -> None:
+        draw_roofs(axes, self.lines, plane)
+        arrows = [(row, places) for row in self.on_plane if (places := _places(row))]
+        for number, (row, places) in reversed(list(enumerate(arrows))):
+            self._draw_arrow(axes, row, places, f"change-{number}")
+        canvas = LabelCanvas(axes, [head for _, (_, head) in arrows], self.mark_pt)
+        for _, places in arrows:
+            canvas.avoid(places, ARROW_COST)
+        write_roofs(canvas, self.lines, plane)
+        changed = [arrow for arrow in arrows if arrow[0].verdict not in ("unchanged", "unresolved")]
+        canvas.write_beside(
+            (*head, [f"{row.label}, {_change(row)}", _change(row)])
+            for row, (_, head) in changed[: self.settings.labels]
+        )
 
-    def _draw_arrow(self, drawing: Drawing, axes: Axes, row: Difference, gid: str, table: VertexTable) -> None:
-        places = _places(row)
-        assert places
-        (x0, y0), (x1, y1) = places
-        look = _look(row)
-        start, end = axes.transData.transform([(x0, y0), (x1, y1)])
+    def _draw_arrow(self, axes: Axes, row: Difference, places: Places, gid: str) -> None:
+        drawing, look = drawing_of(axes), _look(row)
+        start, end = axes.transData.transform(places)
         pixels = float(((end - start) ** 2).sum() ** 0.5)
-        axes.plot([x1], [y1], linestyle="none", markersize=self.mark_pt, zorder=5, gid=gid, **look)
+        axes.plot(*places[1], linestyle="none", markersize=self.mark_pt, zorder=5, gid=gid, **look)
         if pixels > SHORT * self.mark_pt * axes.figure.dpi / 72:
             arrow = {"arrowstyle": "-|>", "color": look["markeredgecolor"], "linewidth": 0.14 * self.font,
                      "shrinkA": 0, "shrinkB": 0.5 * self.mark_pt, "mutation_scale": self.font}  # fmt: skip
-            axes.annotate("", (x1, y1), (x0, y0), arrowprops=arrow, zorder=4.5)
-            axes.plot([x0], [y0], "o", markersize=0.6 * self.mark_pt, color=look["markeredgecolor"], zorder=4.6)
+            axes.annotate("", places[1], places[0], arrowprops=arrow, zorder=4.5)
+            axes.plot(*places[0], "o", markersize=0.6 * self.mark_pt, color=look["markeredgecolor"], zorder=4.6)
         drawing.hover[gid] = hover(row)
-        for name, (x, y) in (("A", (x0, y0)), ("B", (x1, y1))):
+        for end_name, (x, y) in zip("AB", places, strict=True):
             vertex = {"intensity_flop_per_byte": x, "flops_per_s": y}
-            table.line("arrow", row.label, [vertex], end=name, verdict=row.verdict, time_ratio=row.time_ratio)
+            facts = {"end": end_name, "verdict": row.verdict, "time_ratio": row.time_ratio}
+            drawing.add_line("arrow", row.label, [vertex], **facts)
 
-    def _draw_lower(self, page: Page, drawing: Drawing, height: float, table: VertexTable) -> None:
+    def _draw_lower(self, page: Page, height: float) -> None:
         rows = list(self.rows[:MOST])
-        size = 0.85 * self.font
-        wide = self.settings.width_mm >= style.NARROW_MM
+        size, wide = 0.85 * self.font, style.is_wide(self.settings)
         names = [style.shortened(row.label, 44 if wide else 22) for row in rows]
-        said = [f"{_change(row)}, {row.verdict}" if wide else _change(row) for row in rows]
+        changes = [f"{_change(row)}, {row.verdict}" if wide else _change(row) for row in rows]
         left = page.edge + max(style.text_width(name, size) for name in names) + 1.2 * self.font
-        right = max(style.text_width(text, size) for text in said) + 1.4 * self.font
+        right = max(style.text_width(text, size) for text in changes) + 1.4 * self.font
         width = page.width - page.edge - left - right
-        axes = page.axes(drawing, left, 0, width, height, label="changes")
-        draw_changes(axes, rows, names, said, width, self.font, table, drawing.hover)
+        axes = page.axes(left, 0, width, height, label="changes")
+        draw_changes(axes, rows, names, changes, width, self.font)
 
 
 def hover(row: Difference) -> str:
@@ -302,7 +289,7 @@ def hover(row: Difference) -> str:
     return "\n".join([*lines, f"flags: {', '.join(flags)}"] if flags else lines)
 
 
-def _places(row: Difference) -> tuple[tuple[float, float], tuple[float, float]] | None:
+def _places(row: Difference) -> Places | None:
     """Both ends on the plane: (FLOP/B, FLOP/s) of A and of B; None where one has no place there."""
     ends = []
     for values in (row.a, row.b):

@@ -1,4 +1,4 @@
-"""The three bounds of a size sweep (launch floor, bandwidth, compute) and the size at which a share is reached."""
+"""The bounds of a size sweep (launch floor, bandwidth, compute) and the sizes at which another one binds."""
 
 from __future__ import annotations
 
@@ -46,32 +46,33 @@ def _bounds(row: Series[Any], roofs: RoofSet | None) -> dict[str, float]:
     }
     if has_flops:
         bounds["bandwidth_per_s"] *= row["intensity_flop_per_byte"]
-    known = [bounds[name] for name in BOUNDS[1:] if bounds[name] > 0]
-    roof = min(known) if known else row["attainable_per_s"]
+    roof = min((bounds[name] for name in BOUNDS[1:] if bounds[name] > 0), default=row["attainable_per_s"])
     ends = {"rate_low_per_s": work / row["time_p95_s"], "rate_high_per_s": work / row["time_p5_s"]}
     return {**bounds, "roof_per_s": roof, "rate_per_s": rate, **ends, "share": rate / roof if roof > 0 else math.nan}
 
 
-def crossing_size(sizes: Sequence[float], shares: Sequence[float], wanted: float) -> float | None:
-    """The size at which the share first rises to ``wanted``, by a straight line between logarithms.
+def crossing_size(sizes: Sequence[float], shares: Sequence[float], target: float) -> float | None:
+    """The size at which the share first rises to ``target``, by a straight line between logarithms.
 
     ``sizes`` ascend. None where the share starts at or above it, or never reaches it.
     """
-    known = [(size, share) for size, share in zip(sizes, shares, strict=True) if size > 0 and share > 0]
-    if not known or known[0][1] >= wanted:
+    points = [(size, share) for size, share in zip(sizes, shares, strict=True) if size > 0 and share > 0]
+    if not points or points[0][1] >= target:
         return None
-    for (size, share), (next_size, next_share) in itertools.pairwise(known):
-        if share < wanted <= next_share:
-            part = math.log(wanted / share) / math.log(next_share / share)
-            return float(size * (next_size / size) ** part)
-    return None
+    pairs = (pair for pair in itertools.pairwise(points) if pair[0][1] < target <= pair[1][1])
+    return next((_between(*pair, target) for pair in pairs), None)
+
+
+def _between(first: tuple[float, float], last: tuple[float, float], target: float) -> float:
+    """The size at which a straight line between logarithms through two (size, value) reaches ``target``."""
+    part = math.log(target / first[1]) / math.log(last[1] / first[1])
+    return float(first[0] * (last[0] / first[0]) ** part)
 
 
 LEAST_POINTS = 5  # two parameters, and something left to judge the fit by
 STEPS = 400  # of the grid over the crossover
 DRAWS = 400
 NEAR = 5.0  # the second, fine grid reaches this far from the best of the first
-NORMAL_95 = 1.959964
 SEED = 20090401  # the interval is the same whenever it is computed
 
 
@@ -99,11 +100,12 @@ def fit_crossover(sizes: Sequence[float], times_s: Sequence[float], bounds_s: Se
     between the smallest and the largest size: then one of the two parts was not seen.
     """
     import numpy
+    from scipy import stats
 
-    known = [each for each in zip(sizes, times_s, bounds_s, strict=True) if min(each) > 0 and math.isfinite(sum(each))]
-    if len({size for size, _, _ in known}) < LEAST_POINTS:
+    points = [p for p in zip(sizes, times_s, bounds_s, strict=True) if min(p) > 0 and math.isfinite(sum(p))]
+    if len({size for size, _, _ in points}) < LEAST_POINTS:
         return None
-    size, time, bound = (numpy.array(column, dtype=float) for column in zip(*known, strict=True))
+    size, time, bound = (numpy.array(column, dtype=float) for column in zip(*points, strict=True))
     even = numpy.full((1, len(time)), 1 / len(time))
     rough = numpy.geomspace(bound.min() / 10, bound.max() * 10, STEPS)
     about = float(rough[_scatter(_misfit(time, bound, rough), even).argmin()])
@@ -115,7 +117,7 @@ def fit_crossover(sizes: Sequence[float], times_s: Sequence[float], bounds_s: Se
     ratio = float(ratios[best])
     weights = numpy.random.default_rng(SEED).dirichlet(numpy.ones(len(time)), DRAWS)
     drawn = ratios[_scatter(misfit, weights).argmin(axis=0)]
-    wider = _student_95(len(time) - 2) / NORMAL_95 * math.sqrt(len(time) / (len(time) - 2))
+    wider = stats.t.ppf(0.975, len(time) - 2) / stats.norm.ppf(0.975) * math.sqrt(len(time) / (len(time) - 2))
     ends = [ratio * (float(end) / ratio) ** wider for end in numpy.quantile(drawn, [0.025, 0.975])]
     low, middle, high = (size_at(size.tolist(), bound.tolist(), value) for value in (ends[0], ratio, ends[1]))
     slowdown = math.exp(float(misfit[best].mean()))
@@ -131,12 +133,6 @@ def _misfit(time: NDArray[float64], bound: NDArray[float64], ratios: NDArray[flo
     return misfit
 
 
-def _student_95(freedom: int) -> float:
-    """The 97.5 % point of Student's t (Abramowitz and Stegun 26.7.5)."""
-    z = NORMAL_95
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-
-
 def _scatter(misfit: NDArray[float64], weights: NDArray[float64]) -> NDArray[float64]:
     """Variances (ratios x draws) of the misfit (ratios x points) under the weights of each draw (draws x points)."""
     mean = misfit @ weights.T
@@ -144,16 +140,12 @@ def _scatter(misfit: NDArray[float64], weights: NDArray[float64]) -> NDArray[flo
     return scatter.clip(0.0)
 
 
-def size_at(sizes: Sequence[float], values: Sequence[float], wanted: float) -> float:
-    """The size at which a rising value reaches ``wanted``, by straight lines between logarithms, the first and the last
+def size_at(sizes: Sequence[float], values: Sequence[float], target: float) -> float:
+    """The size at which a rising value reaches ``target``, by straight lines between logarithms, the first and the last
     of them prolonged."""
     pairs = list(itertools.pairwise(zip(sizes, values, strict=True)))
-    chosen = next((pair for pair in pairs if pair[1][1] >= wanted and pair[1][1] > pair[0][1]), pairs[-1])
-    (size, value), (next_size, next_value) = chosen
-    if next_value <= value:
-        return float(next_size)
-    part = math.log(wanted / value) / math.log(next_value / value)
-    return float(size * (next_size / size) ** part)
+    first, last = next((pair for pair in pairs if pair[1][1] >= target and pair[1][1] > pair[0][1]), pairs[-1])
+    return _between(first, last, target) if last[1] > first[1] else float(last[0])
 
 
 Binds = Literal["latency", "bandwidth", "compute"]
@@ -168,7 +160,7 @@ class Region(NamedTuple):
 
 
 def crossover(rows: DataFrame) -> Crossover | None:
-    """The fit over points that differ in size alone, ascending, with their bounds (see bounds.with_bounds)."""
+    """The fit over points that differ in size alone, ascending, with their bounds (see with_bounds)."""
     bound_s = rows["time_s"] * rows["rate_per_s"] / rows["roof_per_s"]
     return fit_crossover(rows["size"].tolist(), rows["time_s"].tolist(), bound_s.tolist())
 
@@ -180,11 +172,11 @@ def ridge_size(rows: DataFrame) -> float | None:
 
 
 def regions(rows: DataFrame, latency_end: float | None) -> list[Region]:
-    """``latency_end``: the size at which the launch stops to matter; None where no size is latency-bound."""
+    """``latency_end``: the size at which the launch stops mattering; None where no size is latency-bound."""
     turn = ridge_size(rows)
-    found = [Region("latency", None, latency_end)] if latency_end is not None else []
+    parts = [Region("latency", None, latency_end)] if latency_end is not None else []
     if turn is None or (latency_end is not None and turn <= latency_end):
         last = rows.iloc[-1]
         binds: Binds = "compute" if last["compute_per_s"] < last["bandwidth_per_s"] else "bandwidth"
-        return [*found, Region(binds, latency_end, None)] if last["roof_per_s"] > 0 else found
-    return [*found, Region("bandwidth", latency_end, turn), Region("compute", turn, None)]
+        return [*parts, Region(binds, latency_end, None)] if last["roof_per_s"] > 0 else parts
+    return [*parts, Region("bandwidth", latency_end, turn), Region("compute", turn, None)]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import style, words
 from roofexp.figures.canvas.frame import hover
-from roofexp.figures.canvas.page import Page, VertexTable
+from roofexp.figures.canvas.page import Page, drawing_of
 from roofexp.records.machine import RoofSet
 from roofexp.text.numbers import engineering, plain, size_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
     from roofexp.figures.canvas.page import Drawing
 
@@ -45,14 +45,14 @@ class Group(NamedTuple):
 
 def fill_groups(rows: DataFrame) -> list[Group]:
     """The work that was measured with several fills."""
-    found = []
-    for _, each in rows.groupby(SAME, sort=False):
-        if each["fill"].nunique() > 1:
-            first, place = each.iloc[0], {name: i for i, name in enumerate(ORDER)}
+    groups, places = [], {name: i for i, name in enumerate(ORDER)}
+    for _, same in rows.groupby(SAME, sort=False):
+        if same["fill"].nunique() > 1:
+            first = same.iloc[0]
             size = size_name(first["size"]) if first["size"] > 0 else ""
             name = " ".join(w for w in (style.shortened(first["kernel"], 24), size, first["precision"]) if w)
-            found.append(Group(name, each.sort_values("fill", key=lambda fills: fills.map(place), kind="stable")))
-    return found
+            groups.append(Group(name, same.sort_values("fill", key=lambda fills: fills.map(places), kind="stable")))
+    return groups
 
 
 def draw_fills(groups: list[Group], left_out: int, roofs: RoofSet | None, settings: FiguresConfig) -> Drawing:
@@ -61,12 +61,11 @@ def draw_fills(groups: list[Group], left_out: int, roofs: RoofSet | None, settin
 
     shown, font = groups[:MOST_GROUPS], settings.font_pt
     drawn = pandas.concat([group.rows for group in shown])
+    beyond = len(groups) - MOST_GROUPS
     notes = [
-        "Bars: relative to the largest of each kernel. Energy: of a launch, what the device takes when idle included.",
-        f"Not drawn: {left_out} points with one fill." if left_out else "",
-        f"Not drawn: {len(groups) - MOST_GROUPS} more kernels, which points.csv has."
-        if len(groups) > MOST_GROUPS
-        else "",
+        "Bars: relative to the largest of each kernel. Energy: of a launch, with what the device takes when idle.",
+        f"Not drawn: {words.count(left_out, 'point')} with one fill." if left_out else "",
+        f"Not drawn: {words.count(beyond, 'more kernel')}, see points.csv." if beyond > 0 else "",
         words.flags_note(drawn),
     ]
     page = Page(settings, fills_title(shown), words.machine_line(drawn, roofs), notes)
@@ -75,18 +74,16 @@ def draw_fills(groups: list[Group], left_out: int, roofs: RoofSet | None, settin
     gap, room = 0.8 * font, page.width - 2 * page.edge - names
     width = (room - (len(columns) - 1) * gap) / len(columns)
     height = sum(_height(group) for group in shown) * font
-    drawing, table = page.make(height + 1.5 * font, 0.3 * font), VertexTable()
+    drawing = page.make(height + 1.5 * font, 0.3 * font)
     colours = style.kernel_colours(group.rows["kernel"].iloc[0] for group in shown)
     for i, column in enumerate(columns):
         place = (page.edge + names + i * (width + gap), 0, width, height)
-        axes = page.axes(drawing, *place, xlim=(0, 1), ylim=(height / font, 0), label=f"fills {column.name}")
+        axes = page.axes(*place, xlim=(0, 1), ylim=(height / font, 0), label=f"fills {column.name}")
         axes.set_axis_off()
         axes.set_title(column.title, loc="left", fontsize=font, pad=0.3 * font, weight="bold")
-        _fill_in(axes, column, shown, colours, settings, drawing.hover, first=i == 0)
-    for group in shown:
-        for _, row in group.rows.iterrows():
-            table.point(row, {each.name: row[each.name] for each in columns}, fill=row["fill"])
-    drawing.table = table.frame()
+        _draw_bars(axes, column, shown, colours, named=i == 0)
+    for _, row in drawn.iterrows():
+        drawing.add_point(row, {column.name: row[column.name] for column in columns}, fill=row["fill"])
     return drawing
 
 
@@ -94,43 +91,35 @@ def _height(group: Group) -> float:
     return 1.5 * len(group.rows) + 2.2
 
 
-def _fill_in(
-    axes: Axes,
-    column: Column,
-    groups: list[Group],
-    colours: dict[str, str],
-    settings: FiguresConfig,
-    said: dict[str, str],
-    first: bool,
-) -> None:
-    """One column of bars; the first of them carries the names of kernels and fills."""
-    font, y = settings.font_pt, 0.0
+def _draw_bars(axes: Axes, column: Column, groups: list[Group], colours: dict[str, str], named: bool) -> None:
+    """One column of bars; ``named``: whether it carries the names of kernels and fills."""
+    font, y = drawing_of(axes).settings.font_pt, 0.0
+    look: dict[str, Any] = {"ha": "right", "va": "center_baseline", "fontsize": 0.9 * font, "label": "fill-label"}
     for group in groups:
-        if first:
+        if named:
             axes.annotate(group.name, (0, y + 1.1), fontsize=0.9 * font, va="center", label="group-label")
         y += 1.8
         largest = group.rows[column.name].max()
         for i, (_, row) in enumerate(group.rows.iterrows()):
-            value, middle = row[column.name], y + 0.75
-            if first:
-                look: dict[str, Any] = {
-                    "ha": "right",
-                    "va": "center_baseline",
-                    "fontsize": 0.9 * font,
-                    "label": "fill-label",
-                }
+            middle = y + 0.75
+            if named:
                 axes.annotate(row["fill"], (0, middle), (-0.4 * font, 0), textcoords="offset points", **look)
-            if value > 0:
-                gid = f"{row['gid']}-{column.name}"
-                colour = colours[row["kernel"]]
-                bar = axes.barh(middle, value / largest, 1.2, color=colour, alpha=(0.45, 0.7, 1.0)[min(i, 2)])[0]
-                bar.set_gid(gid)
-                said[gid] = hover(row)
-                text = engineering(value, column.unit)
-                plate = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
-                axes.text(0.02, middle, text, fontsize=0.85 * font, va="center_baseline", bbox=plate, label="value")
+            if row[column.name] > 0:
+                _draw_bar(axes, column, row, middle, largest, colours[row["kernel"]], (0.45, 0.7, 1.0)[min(i, 2)])
             y += 1.5
         y += 0.4
+
+
+def _draw_bar(
+    axes: Axes, column: Column, row: Series[Any], middle: float, largest: float, colour: str, alpha: float
+) -> None:
+    drawing, gid, value = drawing_of(axes), f"{row['gid']}-{column.name}", row[column.name]
+    axes.barh(middle, value / largest, 1.2, color=colour, alpha=alpha)[0].set_gid(gid)
+    drawing.hover[gid] = hover(row)
+    plate = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
+    small = 0.85 * drawing.settings.font_pt
+    text = engineering(value, column.unit)
+    axes.text(0.02, middle, text, fontsize=small, va="center_baseline", bbox=plate, label="value")
 
 
 def fills_title(groups: list[Group]) -> str:

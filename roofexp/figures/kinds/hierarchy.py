@@ -1,4 +1,4 @@
-"""A point at every memory level that its bytes were counted at: intensity there, and the share of that level's roof."""
+"""The hierarchical roofline: each point at every memory level that its bytes were counted at, under all roofs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from roofexp.config.paths import conf_folder
 from roofexp.config.schema import FiguresConfig
 from roofexp.config.yaml_file import read_mapping
 from roofexp.figures.canvas import limits, marks, style, words
-from roofexp.figures.canvas.frame import COUNTED_LEVELS, Labels, highest, hover, precisions, prepared, with_flops
+from roofexp.figures.canvas.frame import Labels, highest, hover, precisions, prepared, with_flops
 from roofexp.figures.canvas.labels import LabelCanvas
-from roofexp.figures.canvas.limits import BELOW, SIDE, Decades, Plane, equal_plane
+from roofexp.figures.canvas.limits import Decades, Plane, equal_plane
 from roofexp.figures.canvas.marks import worth_naming
-from roofexp.figures.canvas.page import Page, VertexTable
+from roofexp.figures.canvas.page import BELOW, Page, drawing_of
 from roofexp.figures.canvas.roof_lines import RoofLines, draw_roofs, first_knees, roof_lines, write_roofs
-from roofexp.records.machine import RoofSet
+from roofexp.records.machine import COUNTED_LEVELS, RoofSet
 from roofexp.text.numbers import percent, plain
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class AtLevel(NamedTuple):
 
 def at_levels(row: Series[Any], roofs: RoofSet | None) -> list[AtLevel]:
     """The levels with counted bytes, farthest first."""
-    found = []
+    levels = []
     for level in COUNTED_LEVELS:
         intensity = row[f"intensity_{level}_flop_per_byte"]
         if not intensity > 0:
@@ -43,8 +43,8 @@ def at_levels(row: Series[Any], roofs: RoofSet | None) -> list[AtLevel]:
         roof = roofs.bandwidth(level) if roofs else None
         hz = row["compute_hz"] if row["compute_hz"] > 0 else None
         share = row["flops_per_s"] / intensity / roof.at(hz) if roof else None
-        found.append(AtLevel(level, float(intensity), share))
-    return found
+        levels.append(AtLevel(level, float(intensity), share))
+    return levels
 
 
 def compute_share(row: Series[Any], roofs: RoofSet | None) -> float | None:
@@ -63,8 +63,8 @@ def on_several_levels(frame: DataFrame) -> DataFrame:
 
 def nearest(row: Series[Any], roofs: RoofSet | None) -> AtLevel | None:
     """The level whose roof the point comes nearest to."""
-    known = [each for each in at_levels(row, roofs) if each.share is not None]
-    return max(known, key=lambda each: each.share or 0.0, default=None)
+    with_roof = [level for level in at_levels(row, roofs) if level.share is not None]
+    return max(with_roof, key=lambda level: level.share or 0.0, default=None)
 
 
 TILE = "param.tile"
@@ -103,7 +103,7 @@ def _itemsize(precision: str) -> int | None:
 SHAPES = {"dram": "o", "l2": "s", "l1": "^", "shared": "D"}
 NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1", "shared": "shared memory"}
 MOST_COLOURS = 9  # where more points have names of their own, colour is the kernel
-ALIKE = 0.9  # shares of two roofs nearer to each other than this are both told
+ALIKE = 0.9  # shares of two roofs nearer to each other than this are both named
 MOST_POINTS = 40  # each of them is a line with up to four marks
 
 
@@ -138,21 +138,19 @@ class _Hierarchy:
         self.mark_pt = 0.8 * marks.size_pt(3 * len(self.rows), settings)
 
     def draw(self) -> Drawing:
-        page, table = self._page(), VertexTable()
+        page = self._page()
         plane = self._plane(page)
         drawing = page.make(plane.height, BELOW * self.font)
-        about = {"xlabel": "Arithmetic intensity at the level (FLOP/B)", "ylabel": "FLOP/s"}
-        axes = equal_plane(page, drawing, page.edge + SIDE * self.font, 0, plane, **about)
-        draw_roofs(axes, self.lines, plane, self.font, table, drawing.hover)
-        places = self._draw_points(axes, table, drawing.hover)
-        canvas = LabelCanvas(axes, places, self.mark_pt, spread=False)
-        for _, row in self.rows.iterrows():
-            reach = [each.intensity for each in at_levels(row, self.roofs)]
-            canvas.lines.append((canvas.segment((min(reach), max(reach)), (row["flops_per_s"],) * 2), 2.0))
-        self._draw_tiles(canvas, table)
-        write_roofs(canvas, self.lines, plane, self.font)
+        titles = {"xlabel": "Arithmetic intensity at the level (FLOP/B)", "ylabel": "FLOP/s"}
+        axes = equal_plane(page, page.left, 0, plane, **titles)
+        draw_roofs(axes, self.lines, plane)
+        paths = self._draw_points(axes)
+        canvas = LabelCanvas(axes, [place for path in paths for place in path], self.mark_pt)
+        for path in paths:
+            canvas.avoid((min(path), max(path)), 2.0)
+        self._draw_tiles(canvas)
+        write_roofs(canvas, self.lines, plane)
         self._name(canvas)
-        drawing.table = table.frame()
         return drawing
 
     def _page(self) -> Page:
@@ -160,7 +158,7 @@ class _Hierarchy:
         notes = [
             "Each point stands once for every level, at its useful FLOPs per byte counted there; the slanted line of a "
             "level is its roof.",
-            *(f"{each.formula}: tile edge T, {each.what}." for each in self.tiles),
+            *(f"{tiles.formula}: tile edge T, {tiles.what}." for tiles in self.tiles),
             words.roofs_note(self.roofs, RoofLines([], [])),
             words.flags_note(self.rows),
             f"Not drawn: {self.left_out} of {total} points, which points.csv has." if self.left_out else "",
@@ -175,86 +173,78 @@ class _Hierarchy:
         return [marks.handle(NAMES[level], SHAPES[level], style.FADED, 0.9 * self.font) for level in levels]
 
     def _plane(self, page: Page) -> Plane:
-        values = [each.intensity for _, row in self.rows.iterrows() for each in at_levels(row, self.roofs)]
-        values += [value for each in self.tiles for value in each.intensities.values()]
+        values = [level.intensity for _, row in self.rows.iterrows() for level in at_levels(row, self.roofs)]
+        values += [value for tiles in self.tiles for value in tiles.intensities.values()]
         x = limits.at_least(limits.decades_of([*values, *first_knees(self.lines)], 0.4, 0.6) or Decades(-1, 3), 3.0)
         rates = [*self.rows["flops_per_s"], *(line.high for line in self.lines.compute)]
         y = limits.decades_of(rates, 0.5, 0.3) or Decades(9, 12)
-        width = page.width - 2 * page.edge - (SIDE + 0.9) * self.font
-        wide = self.settings.width_mm >= style.NARROW_MM
-        return limits.equal_decades(x, y, width, (0.45 if wide else 0.9) * width, 0.9 * width)
+        width = page.room()
+        flattest = 0.45 if style.is_wide(self.settings) else 0.9
+        return limits.equal_decades(x, y, width, flattest * width, 0.9 * width)
 
-    def _draw_points(self, axes: Axes, table: VertexTable, said: dict[str, str]) -> list[tuple[float, float]]:
-        places = []
+    def _draw_points(self, axes: Axes) -> list[list[tuple[float, float]]]:
+        """Draws the points, each as a line with a mark at every level; the places of the marks of each."""
+        drawing, paths = drawing_of(axes), []
+        look = {"markersize": self.mark_pt, "markeredgecolor": "white", "markeredgewidth": 0.08 * self.mark_pt}
         for index, row in self.rows.iterrows():
-            found, rate, colour = at_levels(row, self.roofs), row["flops_per_s"], self.colours[self.colour_of[index]]
-            reach = [each.intensity for each in found]
-            axes.plot(reach, [rate] * len(found), color=colour, linewidth=0.12 * self.font, zorder=3)
-            for each in found:
-                gid = f"{row['gid']}-{each.level}"
-                marks.put(axes, each.intensity, rate, SHAPES[each.level], **self._look(colour), gid=gid)
-                said[gid] = f"{_level_words(each)}\n{hover(row)}"
-                vertex = {"intensity_flop_per_byte": each.intensity, "flops_per_s": rate}
-                table.point(row, vertex, level=each.level, level_fraction=each.share)
-                places.append((each.intensity, rate))
-        return places
+            levels, rate, colour = at_levels(row, self.roofs), row["flops_per_s"], self.colours[self.colour_of[index]]
+            paths.append([(level.intensity, rate) for level in levels])
+            axes.plot(*zip(*paths[-1], strict=True), color=colour, linewidth=0.12 * self.font, zorder=3)
+            for level in levels:
+                gid = f"{row['gid']}-{level.level}"
+                shape = SHAPES[level.level]
+                marks.put(axes, level.intensity, rate, shape, markerfacecolor=colour, gid=gid, zorder=5, **look)
+                drawing.hover[gid] = f"{_level_words(level)}\n{hover(row)}"
+                vertex = {"intensity_flop_per_byte": level.intensity, "flops_per_s": rate}
+                drawing.add_point(row, vertex, level=level.level, level_fraction=level.share)
+        return paths
 
-    def _look(self, colour: str) -> dict[str, Any]:
-        return {
-            "markersize": self.mark_pt,
-            "markerfacecolor": colour,
-            "markeredgecolor": "white",
-            "markeredgewidth": 0.08 * self.mark_pt,
-            "zorder": 5,
-        }
-
-    def _draw_tiles(self, canvas: LabelCanvas, table: VertexTable) -> None:
+    def _draw_tiles(self, canvas: LabelCanvas) -> None:
         """A row above the axis for each way to count: an upright stroke at each tile's intensity, its edge beside."""
         axes, small = canvas.axes, 0.8 * self.font
-        height = 1.5 * self.font / (72 * axes.get_window_extent().height / axes.figure.dpi)
-        for i, each in enumerate(self.tiles):
+        height = 1.5 * self.font / limits.flat_size(axes)[1]
+        for i, tiles in enumerate(self.tiles):
             y = (i + 0.6) * height
             look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "zorder": 3, "color": style.FADED}
-            axes.plot(list(each.intensities.values()), [y] * len(each.intensities), "|", markersize=small, **look)
-            for edge, value in each.intensities.items():
-                said = axes.text(value, y, f" {edge}", fontsize=small, va="center_baseline", label="tile-label", **look)
-                canvas.take(said)
-                table.line("tile", each.formula, [{"intensity_flop_per_byte": value}], tile=edge)
-            first = min(each.intensities.values())
-            look |= {"fontsize": small, "ha": "right", "va": "center_baseline"}
-            canvas.take(axes.text(first, y, f"{each.formula}, T =  ", **look))
+            axes.plot(list(tiles.intensities.values()), [y] * len(tiles.intensities), "|", markersize=small, **look)
+            look |= {"fontsize": small, "va": "center_baseline"}
+            for edge, value in tiles.intensities.items():
+                canvas.take(axes.text(value, y, f" {edge}", label="tile-label", **look))
+                canvas.drawing.add_line("tile", tiles.formula, [{"intensity_flop_per_byte": value}], tile=edge)
+            first = min(tiles.intensities.values())
+            canvas.take(axes.text(first, y, f"{tiles.formula}, T =  ", ha="right", **look))
 
     def _name(self, canvas: LabelCanvas) -> None:
-        wanted = []
+        names = []
         for index in worth_naming(self.rows, self.settings.labels):
             row = self.rows.loc[index]
-            last = at_levels(row, self.roofs)[0]
+            farthest = at_levels(row, self.roofs)[0]
             short = " ".join(self.labels.words(row)[1:]) or self.names[index]
-            wanted.append((last.intensity, row["flops_per_s"], [self.names[index], short]))
-        canvas.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+            names.append((farthest.intensity, row["flops_per_s"], [self.names[index], short]))
+        canvas.write_beside(names)
 
 
-def _level_words(each: AtLevel) -> str:
-    share = f", {percent(each.share)} of its bandwidth roof" if each.share is not None else ""
-    return f"at {NAMES[each.level]}: {plain(each.intensity)} FLOP/B{share}"
+def _level_words(level: AtLevel) -> str:
+    share = f", {percent(level.share)} of its bandwidth roof" if level.share is not None else ""
+    return f"at {NAMES[level.level]}: {plain(level.intensity)} FLOP/B{share}"
 
 
 def hierarchy_title(rows: DataFrame, roofs: RoofSet | None) -> str:
     """What tiles do to the traffic, or else which roof the fastest point is nearest to: a level's or compute."""
     if TILE in rows:
         tiled = rows[rows[TILE].notna()].sort_values(TILE, kind="stable")
-        for kernel, each in tiled.groupby("kernel", sort=False):
-            if each[TILE].nunique() > 1:
-                return _tile_title(str(kernel), each)
+        for kernel, tiles in tiled.groupby("kernel", sort=False):
+            if tiles[TILE].nunique() > 1:
+                return _tile_title(str(kernel), tiles)
     row = highest(rows, "flops_per_s")
     name, near = " ".join(Labels(rows).words(row)), nearest(row, roofs)
     computed, moved = compute_share(row, roofs) or 0.0, (near.share if near else None) or 0.0
     if computed > moved:
         return f"{name}, the fastest, is nearest to the compute roof: {percent(computed)} of it"
     if near is None:
-        found = at_levels(row, roofs)
-        times = plain(found[0].intensity / found[-1].intensity)
-        return f"{name}: {times} times the bytes of {NAMES[found[0].level]} through {NAMES[found[-1].level]}"
+        levels = at_levels(row, roofs)
+        times = plain(levels[0].intensity / levels[-1].intensity)
+        return f"{name}: {times} times the bytes of {NAMES[levels[0].level]} through {NAMES[levels[-1].level]}"
     if computed >= ALIKE * moved:
         shares = f"{percent(moved)} and {percent(computed)} of them"
         return f"{name}, the fastest, is nearest to the roofs of {NAMES[near.level]} and of compute: {shares}"
@@ -267,7 +257,7 @@ def _tile_title(kernel: str, rows: DataFrame) -> str:
     first, last = largest.iloc[0], largest.iloc[-1]
     parts = []
     for level in ("l1", "l2", "dram"):
-        low, high = (each[f"intensity_{level}_flop_per_byte"] for each in (first, last))
+        low, high = (row[f"intensity_{level}_flop_per_byte"] for row in (first, last))
         if low > 0 and high > 0:
             parts.append(f"× {plain(high / low, 2)} at {NAMES[level]}")
     edges = f"tile {plain(first[TILE])} to {plain(last[TILE])}"

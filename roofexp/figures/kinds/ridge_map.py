@@ -1,8 +1,7 @@
-"""The ridge of one precision against what moves it (clock or threads), with kernels standing across its path."""
+"""The plane on which ridges move, and maps of the ridge of one precision against what moves it (clock or threads)."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from roofexp.figures.canvas.frame import records
 from roofexp.figures.canvas.labels import LabelCanvas
 from roofexp.figures.canvas.limits import Decades, Plane, finish
 from roofexp.figures.canvas.marks import draw_badges
-from roofexp.figures.canvas.page import VertexTable
 from roofexp.figures.kinds.ridges import Crossing, Ridge, moved
 from roofexp.text.numbers import engineering, plain
 
@@ -24,10 +22,10 @@ LEAST = 0.42  # decades shown
 
 
 def map_range(ridges: Sequence[Ridge]) -> Decades:
-    found = limits.decades_of([ridge.intensity for ridge in ridges], ROOM, ROOM)
-    assert found
-    missing = max(0.0, LEAST - found.extent)
-    return Decades(found.low - missing / 2, found.high + missing / 2)
+    span = limits.decades_of([ridge.intensity for ridge in ridges], ROOM, ROOM)
+    assert span
+    missing = max(0.0, LEAST - span.extent)
+    return Decades(span.low - missing / 2, span.high + missing / 2)
 
 
 def draw_ridge_map(
@@ -42,20 +40,17 @@ def draw_ridge_map(
     unit = 1.0 if by_threads else 1e-9
     path = [(ridge.intensity, ridge.stage * unit) for ridge in ridges]
     low, high = axes.get_xlim()
-    shown = [each for each in kernels if low < each.intensity < high]
+    shown = [kernel for kernel in kernels if low < kernel.intensity < high]
     places = _draw_kernels(axes, shown, colours, font, unit)
-    x, y = zip(*path, strict=True)
-    axes.plot(x, y, color=style.INK, linewidth=0.16 * font, zorder=5)
-    axes.plot(x, y, "o", color=style.INK, markersize=0.42 * font, zorder=5.2)
-    canvas = LabelCanvas(axes, [*places, *path], 0.6 * font, spread=False)
-    pairs = itertools.pairwise(path)
-    canvas.lines += [(canvas.segment((a[0], b[0]), (a[1], b[1])), 3.0) for a, b in pairs]
+    _draw_path(axes, path, font)
+    canvas = LabelCanvas(axes, [*places, *path], 0.6 * font)
+    canvas.avoid(path, 3.0)
     filled = [ridge.what == "held" for ridge in ridges]
-    draw_badges(canvas, path, [ridge.number for ridge in ridges], font, (0.0, 1.0), (1.7, 0.0), filled)
-    for each in shown:
-        upright = canvas.segment((each.intensity, each.intensity), axes.get_ylim())
-        look = {"fontsize": 0.8 * font, "color": style.INK, "label": "kernel-label", "zorder": 3.4}
-        canvas.write_along(upright, [each.name, style.shortened(each.name, 14)], 0.0, **look)
+    draw_badges(canvas, path, [ridge.number for ridge in ridges], (0.0, 1.0), (1.7, 0.0), filled)
+    for kernel in shown:
+        upright = canvas.segment((kernel.intensity, kernel.intensity), axes.get_ylim())
+        texts = [kernel.name, style.shortened(kernel.name, 14)]
+        canvas.write_along(upright, texts, 0.0, "kernel-label", style.INK, fontsize=0.8 * font)
     _name_sides(axes, font)
     axes.set_title(_heading(ridges), loc="left", fontsize=0.95 * font, weight="bold", pad=0.5 * font)
 
@@ -90,25 +85,26 @@ def _draw_kernels(
     """Full where the kernel is compute-bound, broken where it is bandwidth-bound; marks at the clocks that it held."""
     places = []
     bottom, top = axes.get_ylim()
-    for each in kernels:
-        turn = each.turns_at * unit if each.turns_at is not None else (top if each.side == "compute" else bottom)
-        look: dict[str, Any] = {"color": colours[each.kernel], "linewidth": 0.15 * font, "zorder": 2}
-        axes.plot([each.intensity] * 2, [bottom, turn], **look)
-        axes.plot([each.intensity] * 2, [turn, top], linestyle=(0, (2, 1.5)), **look)
+    for kernel in kernels:
+        turn = kernel.turns_at * unit if kernel.turns_at is not None else (top if kernel.side == "compute" else bottom)
+        look: dict[str, Any] = {"color": colours[kernel.kernel], "linewidth": 0.15 * font, "zorder": 2}
+        axes.plot([kernel.intensity] * 2, [bottom, turn], **look)
+        axes.plot([kernel.intensity] * 2, [turn, top], linestyle=(0, (2, 1.5)), **look)
         if unit == 1.0:
             continue
-        for row in records(each.rows):
+        crowded = len(kernel.rows) > marks.CROWD
+        for row in records(kernel.rows):
             if row["compute_hz"] > 0:
                 at = (row["intensity_flop_per_byte"], row["compute_hz"] * unit)
                 unnamed = {**row, "gid": f"map-{row['gid']}"}
-                marks.draw_mark(axes, *at, unnamed, colours[each.kernel], 0.55 * font, len(each.rows) > marks.CROWD)
+                marks.draw_mark(axes, *at, unnamed, colours[kernel.kernel], 0.55 * font, crowded)
                 places.append(at)
     return places
 
 
 def _name_sides(axes: Axes, font: float) -> None:
     """Left of the path bandwidth binds, right of it compute."""
-    width = axes.get_window_extent().width * 72 / axes.figure.dpi
+    width, _ = limits.flat_size(axes)
     texts = ("← bandwidth-bound    FLOP/B    compute-bound →", "← bandwidth    FLOP/B    compute →", "FLOP/B")
     axes.set_xlabel(next((text for text in texts if style.text_width(text, 0.85 * font) < width), texts[-1]))
     axes.xaxis.label.set_fontsize(0.85 * font)
@@ -130,18 +126,17 @@ SAME = 1.01  # bandwidths nearer to each other than this are one line
 def in_sight(kernels: Sequence[Crossing], ridges: Sequence[Ridge]) -> list[Crossing]:
     """The kernels that are near enough to any ridge of their precision."""
     low, high = min(r.intensity for r in ridges), max(r.intensity for r in ridges)
-    return [each for each in kernels if low / NEAR <= each.intensity <= high * NEAR]
+    return [kernel for kernel in kernels if low / NEAR <= kernel.intensity <= high * NEAR]
 
 
 def ridge_plane(ridges: Sequence[Ridge], kernels: Sequence[Crossing], width: float, flattest: float) -> Plane:
     """Limits that hold all ridges and the kernels in sight."""
     shown = in_sight(kernels, ridges)
-    x = limits.decades_of([*(r.intensity for r in ridges), *(each.intensity for each in shown)], 0.3, 0.45)
+    x = limits.decades_of([*(r.intensity for r in ridges), *(kernel.intensity for kernel in shown)], 0.3, 0.45)
     assert x
     x = limits.at_least(x, 1.3)
-    rates = [
-        rate for each in shown for rate in each.rows["flops_per_s"] if rate > 0.03 * min(r.compute for r in ridges)
-    ]
+    least = 0.03 * min(r.compute for r in ridges)
+    rates = [rate for kernel in shown for rate in kernel.rows["flops_per_s"] if rate > least]
     y = limits.decades_of([*(r.compute for r in ridges), *rates], 0.4, 0.25)
     assert y
     return limits.equal_decades(x, limits.at_least(y, 0.6), width, flattest * width, max(0.55, flattest) * width)
@@ -155,36 +150,27 @@ def draw_ridge_plane(
     font: float,
     mark_pt: float,
     by_threads: bool,
-    table: VertexTable,
 ) -> None:
-    places = _draw_kernels_on_plane(axes, in_sight(kernels, ridges), colours, font, mark_pt)
-    canvas = LabelCanvas(axes, [*places, *((r.intensity, r.compute) for r in ridges)], mark_pt, spread=False)
+    """Bandwidths, plateaus and the paths of the ridges between them, with the kernels in sight."""
+    shown = in_sight(kernels, ridges)
+    places = _draw_kernels_on_plane(axes, shown, colours, font, mark_pt)
+    canvas = LabelCanvas(axes, [*places, *((r.intensity, r.compute) for r in ridges)], mark_pt)
     _draw_bandwidths(canvas, ridges, font, by_threads)
     _draw_plateaus(canvas, ridges, font, by_threads)
-    numbered = _numbered(ridges)
     for precision in dict.fromkeys(ridge.precision for ridge in ridges):
-        path = [ridge for ridge in ridges if ridge.precision == precision]
-        _draw_path(axes, path, font)
-    shown = [ridge for ridge in ridges if ridge.precision in numbered]
-    if shown:
-        at = [(ridge.intensity, ridge.compute) for ridge in shown]
-        filled = [ridge.what == "held" for ridge in shown]
-        draw_badges(canvas, at, [r.number for r in shown], font, (ROOT, ROOT), (-1.5, 1.5), filled)
-    _name_kernels(canvas, in_sight(kernels, ridges), font)
-    for each in in_sight(kernels, ridges):
-        for row in records(each.rows):
-            facts = {"what": each.name, "side": each.side, "clock_asked": row["held_by"]}
-            table.point(
-                row,
-                {
-                    "intensity_flop_per_byte": row["intensity_flop_per_byte"],
-                    "flops_per_s": row["flops_per_s"],
-                    "compute_hz": row["compute_hz"],
-                    "nvml_sm_hz": row["nvml_sm_hz"],
-                    "duty": row["duty"],
-                },
-                **facts,
-            )
+        _draw_path(axes, [(r.intensity, r.compute) for r in ridges if r.precision == precision], font)
+    numbered = _numbered(ridges)
+    badges = [ridge for ridge in ridges if ridge.precision in numbered]
+    if badges:
+        at = [(ridge.intensity, ridge.compute) for ridge in badges]
+        filled = [ridge.what == "held" for ridge in badges]
+        draw_badges(canvas, at, [ridge.number for ridge in badges], (ROOT, ROOT), (-1.5, 1.5), filled)
+    _name_kernels(canvas, shown)
+    columns = ("intensity_flop_per_byte", "flops_per_s", "compute_hz", "nvml_sm_hz", "duty")
+    for kernel in shown:
+        for row in records(kernel.rows):
+            facts = {"what": kernel.name, "side": kernel.side, "clock_asked": row["held_by"]}
+            canvas.drawing.add_point(row, {name: row[name] for name in columns}, **facts)
 
 
 def _numbered(ridges: Sequence[Ridge]) -> list[str]:
@@ -226,9 +212,9 @@ def _draw_bandwidths(canvas: LabelCanvas, ridges: Sequence[Ridge], font: float, 
         canvas.axes.plot(*ends, color=style.ROOF, linewidth=0.2 * font, zorder=2, solid_capstyle="round")
         segment = canvas.segment(*ends)
         canvas.lines.append((segment, 3.0))
-        told = f", {stage_words(ridge, True)}" if by_threads else ""
-        look = {"fontsize": 0.85 * font, "label": "roof-label", "zorder": 3}
-        canvas.write_along(segment, [f"{ridge.level.upper()} {engineering(drawn, 'B/s')}{told}"], 0.1, **look)
+        stage = f", {stage_words(ridge, True)}" if by_threads else ""
+        text = f"{ridge.level.upper()} {engineering(drawn, 'B/s')}{stage}"
+        canvas.write_along(segment, [text], 0.1, "roof-label", style.INK)
 
 
 def _draw_plateaus(canvas: LabelCanvas, ridges: Sequence[Ridge], font: float, by_threads: bool) -> None:
@@ -247,12 +233,12 @@ def _draw_plateaus(canvas: LabelCanvas, ridges: Sequence[Ridge], font: float, by
             canvas.lines.append((segments[-1], 2.0))
         for ridge, segment in dict(zip((own[-1], own[0]), (segments[-1], segments[0]), strict=True)).items():
             rate = f"{precision} {engineering(ridge.compute, 'FLOP/s')}"
-            look = {"fontsize": 0.85 * font, "color": style.INK, "label": "roof-label", "zorder": 3}
-            canvas.write_along(segment, [f"{rate} at {stage_words(ridge, by_threads)}", rate, precision], 1.0, **look)
+            texts = [f"{rate} at {stage_words(ridge, by_threads)}", rate, precision]
+            canvas.write_along(segment, texts, 1.0, "roof-label", style.INK)
 
 
-def _draw_path(axes: Axes, path: Sequence[Ridge], font: float) -> None:
-    x, y = [ridge.intensity for ridge in path], [ridge.compute for ridge in path]
+def _draw_path(axes: Axes, path: Sequence[tuple[float, float]], font: float) -> None:
+    x, y = zip(*path, strict=True)
     axes.plot(x, y, color=style.INK, linewidth=0.16 * font, zorder=5)
     axes.plot(x, y, "o", color=style.INK, markersize=0.42 * font, zorder=5.2)
 
@@ -262,13 +248,13 @@ def _draw_kernels_on_plane(
 ) -> list[tuple[float, float]]:
     """An upright line at each kernel's intensity, and its points on it where they were measured."""
     places = []
-    crowded = sum(len(each.rows) for each in kernels) > marks.CROWD
+    crowded = sum(len(kernel.rows) for kernel in kernels) > marks.CROWD
     low, high = axes.get_ylim()
-    for each in kernels:
-        colour = colours[each.kernel]
-        width = (0.16 if each.side == "both" else 0.08) * font
-        axes.axvline(each.intensity, color=colour, linewidth=width, linestyle=(0, (1, 1.5)), zorder=1.6)
-        for row in records(each.rows):
+    for kernel in kernels:
+        colour = colours[kernel.kernel]
+        width = (0.16 if kernel.side == "both" else 0.08) * font
+        axes.axvline(kernel.intensity, color=colour, linewidth=width, linestyle=(0, (1, 1.5)), zorder=1.6)
+        for row in records(kernel.rows):
             if low < row["flops_per_s"] < high:
                 at = (row["intensity_flop_per_byte"], row["flops_per_s"])
                 marks.draw_mark(axes, *at, row, colour, 0.8 * mark_pt, crowded)
@@ -276,13 +262,11 @@ def _draw_kernels_on_plane(
     return places
 
 
-def _name_kernels(canvas: LabelCanvas, kernels: Sequence[Crossing], font: float) -> None:
-    several = len({each.precision for each in kernels}) > 1
-    for each in kernels:
-        upright = canvas.segment((each.intensity, each.intensity), canvas.axes.get_ylim())
-        words = {"fontsize": 0.85 * font, "color": style.INK, "label": "kernel-label", "zorder": 3.4}
-        turning = {"weight": "bold"} if each.side == "both" else {}
-        at = f" {plain(each.intensity)} FLOP/B"
-        full = f"{each.name} {each.precision}" if several else each.name
-        texts = [f"{full}{at}", full]
-        canvas.write_along(upright, texts, 0.0, **words, **turning)
+def _name_kernels(canvas: LabelCanvas, kernels: Sequence[Crossing]) -> None:
+    several = len({kernel.precision for kernel in kernels}) > 1
+    for kernel in kernels:
+        upright = canvas.segment((kernel.intensity, kernel.intensity), canvas.axes.get_ylim())
+        turning = {"weight": "bold"} if kernel.side == "both" else {}
+        full = f"{kernel.name} {kernel.precision}" if several else kernel.name
+        texts = [f"{full} {plain(kernel.intensity)} FLOP/B", full]
+        canvas.write_along(upright, texts, 0.0, "kernel-label", style.INK, **turning)

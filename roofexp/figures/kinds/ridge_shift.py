@@ -3,7 +3,6 @@ that it passes."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,8 +10,8 @@ from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import Labels, prepared, with_flops
 from roofexp.figures.canvas.labels import LabelCanvas
-from roofexp.figures.canvas.limits import BELOW, SIDE, equal_plane, finish
-from roofexp.figures.canvas.page import Page, VertexTable
+from roofexp.figures.canvas.limits import equal_plane, finish
+from roofexp.figures.canvas.page import BELOW, Drawing, Page, drawing_of
 from roofexp.figures.canvas.roof_lines import RoofLines, main_level
 from roofexp.figures.kinds.ridge_map import (
     draw_ridge_map,
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-    from roofexp.figures.canvas.page import Drawing
-
 HEADING = 1.7  # above each lower panel, in font sizes
 ACROSS = {True: 4, False: 2}  # lower panels in a row, in wide and in narrow figures
 MOST_KERNELS = 8
@@ -46,29 +43,28 @@ def draw_ridge_shift(points: DataFrame, roof_sets: Sequence[RoofSet], settings: 
     ``points``: the columns of points.csv, SI units; ``roof_sets``: of these machines.
     """
     frame = with_flops(prepared(points))
-    found = ridges(frame, roof_sets) if len(frame) else []
-    if not moved(found) and len({ridge.precision for ridge in found}) < 2:
+    path = ridges(frame, roof_sets) if len(frame) else []
+    if not moved(path) and len({ridge.precision for ridge in path}) < 2:
         return None
     with style.themed(settings):
-        return _RidgeShift(frame, found, roof_sets, settings).draw()
+        return _RidgeShift(frame, path, roof_sets, settings).draw()
 
 
 class _RidgeShift:
     def __init__(
-        self, frame: DataFrame, found: list[Ridge], roof_sets: Sequence[RoofSet], settings: FiguresConfig
+        self, frame: DataFrame, path: list[Ridge], roof_sets: Sequence[RoofSet], settings: FiguresConfig
     ) -> None:
-        self.frame, self.ridges, self.roof_sets, self.settings = frame, found, roof_sets, settings
-        self.font = settings.font_pt
-        self.wide = settings.width_mm >= style.NARROW_MM
+        self.frame, self.ridges, self.roof_sets, self.settings = frame, path, roof_sets, settings
+        self.font, self.wide = settings.font_pt, style.is_wide(settings)
         self.by_threads = len({roofs.machine.machine_id for roofs in roof_sets}) > 1
         labels = Labels(frame, leave_out=("precision", "held_by"))
         names = [" ".join(labels.words(row)) for _, row in frame.iterrows()]
         level = main_level(frame)
         here = (frame["traffic_level"] == level).tolist()
         self.elsewhere = len(frame) - sum(here)
-        self.kernels = crossings(frame[here], found, [name for name, at in zip(names, here, strict=True) if at])
+        self.kernels = crossings(frame[here], path, [name for name, at in zip(names, here, strict=True) if at])
         self.distinct = apart(self.kernels)
-        self.shown = in_sight(self.distinct, found)[:MOST_KERNELS]
+        self.shown = in_sight(self.distinct, path)[:MOST_KERNELS]
         self.colours = style.kernel_colours(frame["kernel"])
         self.mark_pt = 0.8 * marks.size_pt(len(frame), settings)
         self.maps = self._maps()
@@ -78,29 +74,26 @@ class _RidgeShift:
         """The ridges of the precisions that moved, by precision; where not all have room, those that kernels cross and
         then those that moved farthest."""
         paths = [[ridge for ridge in self.ridges if ridge.precision == name] for name in moved(self.ridges)]
-        crossed = {each.precision for each in self.kernels if each.side == "both"}
+        crossed = {kernel.precision for kernel in self.kernels if kernel.side == "both"}
         ranked = sorted(paths, key=lambda path: (path[0].precision not in crossed, -_shift(path)))
         kept = ranked[: ACROSS[self.wide] - (1 if self.wide else 0)]
         return [path for path in paths if path in kept]
 
     def draw(self) -> Drawing:
-        page, table = self._page(), VertexTable()
-        room = page.width - 2 * page.edge - (SIDE + 0.9) * self.font
+        page = self._page()
+        room = page.room()
         plane = ridge_plane(self.ridges, self.shown, room, 0.42 if self.wide else 0.8)
         rows = self._rows()
-        row_height = (0.24 if self.wide else 0.5) * room
-        lower = len(rows) * (row_height + (HEADING + BELOW) * self.font)
-        drawing = page.make(plane.height + lower, BELOW * self.font)
-        labels = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
-        axes = equal_plane(page, drawing, page.edge + SIDE * self.font, lower, plane, **labels)
-        self._add_ridges(table)
-        look = (self.colours, self.font, self.mark_pt, self.by_threads, table)
-        draw_ridge_plane(axes, self.ridges, self.shown, *look)
-        for i, row in enumerate(rows):
-            bottom = (len(rows) - 1 - i) * (row_height + (HEADING + BELOW) * self.font)
-            self._draw_row(page, drawing, row, bottom, room, row_height, table)
+        height = (0.24 if self.wide else 0.5) * room
+        row_height = height + (HEADING + BELOW) * self.font
+        drawing = page.make(plane.height + len(rows) * row_height, BELOW * self.font)
+        titles = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
+        axes = equal_plane(page, page.left, len(rows) * row_height, plane, **titles)
+        self._add_ridges(drawing)
+        draw_ridge_plane(axes, self.ridges, self.shown, self.colours, self.font, self.mark_pt, self.by_threads)
+        for i, row in enumerate(reversed(rows)):
+            self._draw_row(page, row, i * row_height, room, height)
         marks.add_hover(drawing, self.frame)
-        drawing.table = table.frame()
         return drawing
 
     def _rows(self) -> list[list[list[Ridge] | None]]:
@@ -110,31 +103,23 @@ class _RidgeShift:
         return [panels[i : i + across] for i in range(0, len(panels), across)]
 
     def _draw_row(
-        self,
-        page: Page,
-        drawing: Drawing,
-        row: list[list[Ridge] | None],
-        bottom: float,
-        room: float,
-        height: float,
-        table: VertexTable,
+        self, page: Page, row: Sequence[list[Ridge] | None], bottom: float, room: float, height: float
     ) -> None:
         gap = 1.6 * self.font
-        weights = [1.0 if each is not None else 1.3 for each in row]
+        weights = [1.0 if path is not None else 1.3 for path in row]
         part = (room - gap * (len(row) - 1)) / sum(weights)
-        left = page.edge + SIDE * self.font
-        for i, (each, weight) in enumerate(zip(row, weights, strict=True)):
+        left = page.left
+        for i, (path, weight) in enumerate(zip(row, weights, strict=True)):
             width = min(weight * part, 0.62 * room)
-            name = "clocks" if each is None else f"map {each[0].precision}"
-            axes = page.axes(drawing, left, bottom, width, height, label=name)
+            axes = page.axes(left, bottom, width, height, label=f"map {path[0].precision}" if path else "clocks")
             axes.set_ylim(self._stage_range())
-            if each is None:
-                draw_clock_panel(axes, self._clocked(), self.frame, self.colours, self.font, table)
+            if path is None:
+                draw_clock_panel(axes, self._clocked(), self.frame, self.colours, self.font)
                 head(axes, width, self.font)
             else:
-                set_map_limits(axes, each, self._stage_range(), width, self.font)
-                kernels = [kernel for kernel in self.distinct if kernel.precision == each[0].precision]
-                draw_ridge_map(axes, each, kernels[:MOST_IN_MAP], self.colours, self.font, self.by_threads)
+                set_map_limits(axes, path, self._stage_range(), width, self.font)
+                kernels = [kernel for kernel in self.distinct if kernel.precision == path[0].precision]
+                draw_ridge_map(axes, path, kernels[:MOST_IN_MAP], self.colours, self.font, self.by_threads)
             self._label_stage(axes, first=i == 0)
             left += weight * part + gap
 
@@ -144,8 +129,8 @@ class _RidgeShift:
         if len(kernels) > MANY:
             rows = self.frame[self.frame["traffic_level"] == main_level(self.frame)]
             kernels = crossings(rows, self.ridges, rows["kernel"].tolist())
-        seen = {id(each) for each in self.shown}
-        return sorted(kernels, key=lambda each: (id(each) not in seen, -len(each.rows)))
+        seen = {id(kernel) for kernel in self.shown}
+        return sorted(kernels, key=lambda kernel: (id(kernel) not in seen, -len(kernel.rows)))
 
     def _label_stage(self, axes: Axes, first: bool) -> None:
         from matplotlib.ticker import FixedLocator
@@ -168,7 +153,7 @@ class _RidgeShift:
         pad = 0.12 * (high - low) or 0.1 * high
         return low - pad, high + pad
 
-    def _add_ridges(self, table: VertexTable) -> None:
+    def _add_ridges(self, drawing: Drawing) -> None:
         for ridge in self.ridges:
             vertex = {
                 "intensity_flop_per_byte": ridge.intensity,
@@ -180,69 +165,70 @@ class _RidgeShift:
             facts = {"what": ridge.what, "clock_asked": ridge.asked, "precision": ridge.precision, "roof": ridge.roof}
             if self.by_threads:
                 facts["threads"] = f"{ridge.stage:.0f}"
-            table.line("ridge", f"{ridge.precision} {ridge.number}", [vertex], **facts)
+            drawing.add_line("ridge", f"{ridge.precision} {ridge.number}", [vertex], **facts)
 
     def _page(self) -> Page:
         stage = "thread count" if self.by_threads else "clock"
         others = any(ridge.what != "held" for ridge in self.ridges)
         bounds = list(dict.fromkeys(ridge.roof for ridge in self.ridges if ridge.incomplete))
+        light = ", light: in bursts and under sustained load, while the roofs were measured" if others else ""
+        maps = [
+            f"Numbers: the ridge in order of {stage}; dark: where points held it{light}.",
+            "Below: kernels with full lines where they are compute-bound, broken where they are bandwidth-bound.",
+        ]
         notes = [
-            ""
-            if not self.maps
-            else f"Numbers: the ridge in order of {stage}; dark: where points held it"
-            + (", light: bursts and sustained load, while the roofs were measured." if others else "."),
-            "Below: kernels full where they are compute-bound, broken where bandwidth-bound." if self.maps else "",
-            disagreement(self.frame).removesuffix(".") + "." if disagreement(self.frame) else "",
+            *(maps if self.maps else []),
+            disagreement(self.frame),
             self._out_of_sight(),
             self._without_map(),
             f"Not drawn: points whose traffic crosses another level ({self.elsewhere})." if self.elsewhere else "",
-            f"Only lower bounds: {style.joined(bounds)}." if bounds else "",
+            f"Lower bounds only: {style.joined(bounds)}." if bounds else "",
             words.roofs_note(self.roof_sets[0], RoofLines([], [])),
             words.flags_note(self.frame),
         ]
         under = words.machine_line(self.frame, self.roof_sets[0])
         page = Page(self.settings, ridge_title(self.ridges, self.kernels, self.by_threads), under, notes)
-        shown = self.frame[self.frame["kernel"].isin({each.kernel for each in self.shown})]
+        shown = self.frame[self.frame["kernel"].isin({kernel.kernel for kernel in self.shown})]
         page.add_key(marks.key(shown, self.colours, self.mark_pt) if len(shown) else [])
         return page
 
     def _out_of_sight(self) -> str:
         """Kernels that no ridge comes near to."""
-        seen = {id(each) for each in self.shown}
-        rest = [each for each in self.kernels if id(each) not in seen]
+        seen = {id(kernel) for kernel in self.shown}
+        rest = [kernel for kernel in self.kernels if id(kernel) not in seen]
         parts = []
-        for side, words_for_it in (("bandwidth", "bandwidth-bound at all of them"), ("compute", "compute-bound")):
-            names = list(dict.fromkeys(self._named(each) for each in rest if each.side == side))
+        for side in ("bandwidth", "compute"):
+            names = list(dict.fromkeys(self._named(kernel) for kernel in rest if kernel.side == side))
             if names:
-                parts.append(f"{words_for_it}: {style.joined(names, 4)}")
+                parts.append(f"{side}-bound at all of them: {style.joined(names, 4)}")
         return f"Not drawn, {'; '.join(parts)}." if parts else ""
 
-    def _named(self, each: Crossing) -> str:
-        return f"{each.name} {each.precision}" if self.frame["precision"].nunique() > 1 else each.name
+    def _named(self, kernel: Crossing) -> str:
+        return f"{kernel.name} {kernel.precision}" if self.frame["precision"].nunique() > 1 else kernel.name
 
     def _without_map(self) -> str:
         rest = [name for name in moved(self.ridges) if name not in {path[0].precision for path in self.maps}]
-        return f"Without a panel: {style.joined(rest)}, which the table has." if rest else ""
+        return f"Without a panel: {style.joined(rest)}; the table has them." if rest else ""
 
 
-def ridge_title(found: Sequence[Ridge], kernels: Sequence[Crossing], by_threads: bool) -> str:
+def ridge_title(all_ridges: Sequence[Ridge], kernels: Sequence[Crossing], by_threads: bool) -> str:
     """How far the ridge moved, past which kernels, and which of them were measured on both sides of it."""
-    names = moved(found)
+    names = moved(all_ridges)
     if not names:
-        ordered = sorted(found, key=lambda ridge: ridge.intensity)
+        ordered = sorted(all_ridges, key=lambda ridge: ridge.intensity)
         low, high = ordered[0], ordered[-1]
         ends = [f"{plain(ridge.intensity)} FLOP/B ({ridge.precision})" for ridge in (low, high)]
         return f"The ridge lies between {ends[0]} and {ends[1]}"
-    path = max(([r for r in found if r.precision == name] for name in names), key=_shift)
+    path = max(([r for r in all_ridges if r.precision == name] for name in names), key=_shift)
     first, last = path[0], path[-1]
     stages = [stage_words(ridge, by_threads) for ridge in (first, last)]
     start = (
         f"The {first.precision} ridge moves from {plain(first.intensity)} to {plain(last.intensity)} FLOP/B "
         f"between {stages[0]} and {stages[1]}"
     )
-    beside = [each for each in kernels if each.side == "both" and each.precision == first.precision]
-    turning = list(dict.fromkeys(each.name for each in beside if each.turned))
-    passed = list(dict.fromkeys(each.name for each in beside if not each.turned))
+    beside = [kernel for kernel in kernels if kernel.side == "both" and kernel.precision == first.precision]
+    turning = list(dict.fromkeys(kernel.name for kernel in beside if kernel.turned))
+    passed = list(dict.fromkeys(kernel.name for kernel in beside if not kernel.turned))
     start += f", past {style.joined(passed, 3)}" if passed else ""
     return f"{start}; {style.joined(turning, 3)} change{'s' if len(turning) == 1 else ''} side" if turning else start
 
@@ -252,6 +238,7 @@ def _shift(path: Sequence[Ridge]) -> float:
 
 
 MOST = 4  # kernels
+CLOCKS = {"compute_hz": "cycle counter", "nvml_sm_hz": "NVML"}
 
 
 class Abscissa(NamedTuple):
@@ -274,8 +261,8 @@ def abscissa(rows: DataFrame) -> Abscissa:
 
 def worth_drawing(rows: DataFrame) -> bool:
     """Whether any clock was read in two ways, or clocks were asked for."""
-    known = rows[rows["compute_hz"] > 0]
-    return len(known) > 1 and bool((known["nvml_sm_hz"] > 0).any() or known["held_by"].nunique() > 1)
+    read = rows[rows["compute_hz"] > 0]
+    return len(read) > 1 and bool((read["nvml_sm_hz"] > 0).any() or read["held_by"].nunique() > 1)
 
 
 HEADINGS = ("Clock by the SMs' cycle counters (full), by NVML (hollow)", "Clock (full), NVML's (hollow)", "Clocks")
@@ -289,60 +276,64 @@ def head(axes: Axes, width_pt: float, font: float) -> None:
 
 
 def draw_clock_panel(
-    axes: Axes, kernels: Sequence[Crossing], rows: DataFrame, colours: dict[str, str], font: float, table: VertexTable
+    axes: Axes, kernels: Sequence[Crossing], rows: DataFrame, colours: dict[str, str], font: float
 ) -> None:
     """Full marks and lines: the cycle counter; hollow marks and broken lines: NVML. GHz up."""
     what = abscissa(rows)
     if what.names:
         axes.set_xticks(range(len(what.names)), [style.shortened(name, 14) for name in what.names])
         axes.set_xlim(-0.5, len(what.names) - 0.5)
-    ends: list[tuple[float, float, list[str]]] = []
-    places: list[tuple[float, float]] = []
-    lines: list[tuple[tuple[float, float], tuple[float, float]]] = []
-    for each, name in _different(kernels, what):
-        for column, told in (("compute_hz", name), ("nvml_sm_hz", "NVML")):
-            path = _path(each.rows, what, column)
-            if not path:
-                continue
-            x, y = zip(*path, strict=True)
-            true = column == "compute_hz"
-            colour, width = colours[each.kernel], 0.12 * font
-            face = colour if true else "white"
-            dashes = "-" if true else (0, (3, 1.5))
-            axes.plot(x, y, color=colour, linewidth=width, linestyle=dashes, zorder=3 if true else 2.8)
-            look: dict[str, Any] = {"markersize": 0.5 * font, "markerfacecolor": face, "markeredgecolor": colour}
-            axes.plot(x, y, "o", linestyle="none", markeredgewidth=width, zorder=4 if true else 3.8, **look)
-            ends.append((*path[len(path) // 2 if true else 0], [told]))
-            places += path
-            lines += itertools.pairwise(path)
-            vertices = [{_unit(what): a, ("sm_hz" if true else "nvml_hz"): b * 1e9} for a, b in path]
-            table.line("clock", f"{each.name} {each.precision}", vertices, source="cycle counter" if true else "NVML")
+    names: dict[str, tuple[float, float, list[str]]] = {}
+    paths: list[list[tuple[float, float]]] = []
+    for kernel, name in _different(kernels, what):
+        for column in CLOCKS:
+            path = _path(kernel.rows, what, column)
+            if path:
+                _draw_clock(axes, path, column, kernel, colours[kernel.kernel], _unit(what))
+                paths.append(path)
+                text, at = (name, path[len(path) // 2]) if column == "compute_hz" else ("NVML", path[0])
+                names[text] = names.pop(text, (*at, [text]))  # named once, where it comes first
     if what.column == "intensity_flop_per_byte":
         _set_log(axes, rows, font)
-    width = axes.get_window_extent().width * 72 / axes.figure.dpi
+    width, _ = limits.flat_size(axes)
     axes.set_xlabel(what.label if style.text_width(what.label, font) < width else what.label.split(" (")[0])
     finish(axes)
-    canvas = LabelCanvas(axes, places, 0.5 * font, spread=False)
-    canvas.lines += [(canvas.segment((a[0], b[0]), (a[1], b[1])), 2.0) for a, b in lines]
-    once = {text[0]: (x, y, text) for x, y, text in reversed(ends)}
-    canvas.write_beside(list(once.values()), fontsize=0.8 * font, label="clock-label", zorder=6)
+    canvas = LabelCanvas(axes, [place for path in paths for place in path], 0.5 * font)
+    for path in paths:
+        canvas.avoid(path, 2.0)
+    canvas.write_beside(reversed(list(names.values())), fontsize=0.8 * font, label="clock-label")
+
+
+def _draw_clock(
+    axes: Axes, path: Sequence[tuple[float, float]], column: str, kernel: Crossing, colour: str, unit: str
+) -> None:
+    drawing, source = drawing_of(axes), CLOCKS[column]
+    font, true = drawing.settings.font_pt, column == "compute_hz"
+    x, y = zip(*path, strict=True)
+    dashes = "-" if true else (0, (3, 1.5))
+    axes.plot(x, y, color=colour, linewidth=0.12 * font, linestyle=dashes, zorder=3 if true else 2.8)
+    look: dict[str, Any] = {"markersize": 0.5 * font, "markeredgecolor": colour, "markeredgewidth": 0.12 * font}
+    look |= {"markerfacecolor": colour if true else "white", "zorder": 4 if true else 3.8}
+    axes.plot(x, y, "o", linestyle="none", **look)
+    vertices = [{unit: at, ("sm_hz" if true else "nvml_hz"): ghz * 1e9} for at, ghz in path]
+    drawing.add_line("clock", f"{kernel.name} {kernel.precision}", vertices, source=source)
 
 
 def _different(kernels: Sequence[Crossing], what: Abscissa) -> list[tuple[Crossing, str]]:
     """Kernels whose clocks differ, each with its name: others that held the same clocks would lie on it."""
     kept: list[tuple[Crossing, dict[float, float]]] = []
     names: list[str] = []
-    for each in kernels:
-        path = dict(_path(each.rows, what, "compute_hz"))
+    for kernel in kernels:
+        path = dict(_path(kernel.rows, what, "compute_hz"))
         alike = [i for i, (_, old) in enumerate(kept) if _alike(path, old)]
         for i in alike:
-            names[i] = each.kernel if kept[i][0].kernel == each.kernel else names[i]
+            names[i] = kernel.kernel if kept[i][0].kernel == kernel.kernel else names[i]
         if path and not alike:
-            kept.append((each, path))
-            names.append(each.name)
+            kept.append((kernel, path))
+            names.append(kernel.name)
         if len(kept) == MOST:
             break
-    return [(each, name) for (each, _), name in zip(kept, names, strict=True)]
+    return [(kernel, name) for (kernel, _), name in zip(kept, names, strict=True)]
 
 
 def _alike(path: dict[float, float], other: dict[float, float]) -> bool:
@@ -358,23 +349,20 @@ def _set_log(axes: Axes, rows: DataFrame, font: float) -> None:
     if x:
         axes.set_xscale("log")
         axes.set_xlim(x.values())
-        width = axes.get_window_extent().width * 72 / axes.figure.dpi
+        width, _ = limits.flat_size(axes)
         limits.tick_decades(axes.xaxis, x, width / x.extent, font, upright=False)
 
 
 def _path(rows: DataFrame, what: Abscissa, column: str) -> list[tuple[float, float]]:
     """The median clock (GHz) at each place."""
-    known = rows[rows[column] > 0]
-    medians = known.groupby(what.column, sort=True)[column].median()
+    medians = rows[rows[column] > 0].groupby(what.column, sort=True)[column].median()
     place = {name: float(i) for i, name in enumerate(what.names)}
     path = [(place[str(key)] if what.names else float(str(key)), float(hz) * 1e-9) for key, hz in medians.items()]
     return sorted(path)
 
 
 def disagreement(rows: DataFrame) -> str:
-    """By how much the two disagree at most: "" where NVML was not asked."""
-    known = rows[(rows["nvml_sm_hz"] > 0) & (rows["compute_hz"] > 0)]
-    if known.empty:
-        return ""
-    most = float((known["nvml_sm_hz"] / known["compute_hz"] - 1).max())
-    return f"NVML's clock is up to {plain(100 * most, 2)} % above the SMs' own cycle counters" if most > 0.02 else ""
+    """By how much the two clocks disagree at most: "" where NVML was not asked."""
+    both = rows[(rows["nvml_sm_hz"] > 0) & (rows["compute_hz"] > 0)]
+    most = float((both["nvml_sm_hz"] / both["compute_hz"] - 1).max())
+    return f"NVML's clock is up to {plain(100 * most, 2)} % above the SMs' own cycle counters." if most > 0.02 else ""

@@ -53,23 +53,21 @@ def ridges(frame: DataFrame, roof_sets: Sequence[RoofSet]) -> list[Ridge]:
     """
     level = main_level(frame)
     by_threads = len({roofs.machine.machine_id for roofs in roof_sets}) > 1
-    found: list[Ridge] = []
+    numbered: list[Ridge] = []
     for precision in precisions(frame):
         rows = frame[frame["precision"] == precision]
         own = [ridge for roofs in _one_of_each(roof_sets) for ridge in _of_machine(rows, roofs, level, by_threads)]
         own.sort(key=lambda ridge: (ridge.stage, ridge.what != "held"))
-        found += [ridge._replace(number=i + 1) for i, ridge in enumerate(own)]
-    return found
+        numbered += [ridge._replace(number=i + 1) for i, ridge in enumerate(own)]
+    return numbered
 
 
-def moved(found: Sequence[Ridge]) -> list[str]:
+def moved(path: Sequence[Ridge]) -> list[str]:
     """The precisions whose ridge stood at different places."""
-    names = dict.fromkeys(ridge.precision for ridge in found)
-    return [name for name in names if _spread([r.intensity for r in found if r.precision == name]) > APART]
-
-
-def _spread(values: Sequence[float]) -> float:
-    return max(values) / min(values) if values else 1.0
+    at: dict[str, list[float]] = {}
+    for ridge in path:
+        at.setdefault(ridge.precision, []).append(ridge.intensity)
+    return [name for name, places in at.items() if max(places) / min(places) > APART]
 
 
 def _one_of_each(roof_sets: Sequence[RoofSet]) -> list[RoofSet]:
@@ -90,10 +88,10 @@ def _of_machine(rows: DataFrame, roofs: RoofSet, level: str, by_threads: bool) -
     if by_threads:
         return [_held(rows, compute, bandwidth)._replace(stage=float(roofs.machine.units or 1))]
     # a CPU's clock is read beside the timing and jitters by a few per cent; a GPU's is counted over all of it
-    told_apart = asked or (len(steady) > 0 and roofs.machine.device == "cuda")
-    parts = clusters(rows) if told_apart else [rows]
-    found = [_held(part, compute, bandwidth) for part in parts]
-    return found + _burst_and_sustained(compute, bandwidth, precision)
+    separable = asked or (len(steady) > 0 and roofs.machine.device == "cuda")
+    parts = clusters(rows) if separable else [rows]
+    held = [_held(part, compute, bandwidth) for part in parts]
+    return held + _burst_and_sustained(compute, bandwidth, precision)
 
 
 def _steady(rows: DataFrame) -> DataFrame:
@@ -107,7 +105,7 @@ def _past_the_ridge(rows: DataFrame, compute: Roof, bandwidth: Roof) -> DataFram
     while it waits for memory."""
     past = rows[rows["intensity_flop_per_byte"] * bandwidth.rate >= compute.rate]
     busy = past[past["fraction"] >= 0.5]
-    return next((each for each in (busy, past) if len(each)), rows)
+    return next((points for points in (busy, past) if len(points)), rows)
 
 
 def clusters(rows: DataFrame) -> list[DataFrame]:
@@ -127,21 +125,9 @@ def clusters(rows: DataFrame) -> list[DataFrame]:
 
 
 def _held(rows: DataFrame, compute: Roof, bandwidth: Roof) -> Ridge:
-    hz = float(rows["compute_hz"].median())
-    return Ridge(
-        number=0,
-        precision=str(rows["precision"].iloc[0]),
-        what="held",
-        asked=joined(sorted(set(rows["held_by"]) - {""}), 4),
-        stage=hz,
-        compute_hz=hz,
-        nvml_sm_hz=float(rows["nvml_sm_hz"].median()),
-        compute=compute.at(hz),
-        bandwidth=bandwidth.at(hz),
-        roof=compute.name,
-        level=bandwidth.name,
-        incomplete=compute.incomplete is not None,
-    )
+    asked = joined(sorted(set(rows["held_by"]) - {""}), 4)
+    hz, nvml_hz = float(rows["compute_hz"].median()), float(rows["nvml_sm_hz"].median())
+    return _ridge(str(rows["precision"].iloc[0]), "held", asked, hz, nvml_hz, compute, compute.at(hz), bandwidth)
 
 
 def _burst_and_sustained(compute: Roof, bandwidth: Roof, precision: str) -> list[Ridge]:
@@ -149,27 +135,31 @@ def _burst_and_sustained(compute: Roof, bandwidth: Roof, precision: str) -> list
     held = compute.sustained
     if held is None or held.compute_hz is None or compute.compute_hz is None:
         return []
-    told: list[tuple[What, float, float]] = [
+    measured: list[tuple[What, float, float]] = [
         ("sustained", held.compute_hz, held.rate),
         ("burst", compute.compute_hz, compute.rate),
     ]
-    return [
-        Ridge(
-            number=0,
-            precision=precision,
-            what=what,
-            asked=what,
-            stage=hz,
-            compute_hz=hz,
-            nvml_sm_hz=float("nan"),
-            compute=rate,
-            bandwidth=bandwidth.at(hz),
-            roof=compute.name,
-            level=bandwidth.name,
-            incomplete=compute.incomplete is not None,
-        )
-        for what, hz, rate in told
-    ]
+    return [_ridge(precision, what, what, hz, float("nan"), compute, rate, bandwidth) for what, hz, rate in measured]
+
+
+def _ridge(
+    precision: str, what: What, asked: str, hz: float, nvml_hz: float, compute: Roof, rate: float, bandwidth: Roof
+) -> Ridge:
+    """``rate``: of the compute roof at the clock ``hz``."""
+    return Ridge(
+        number=0,
+        precision=precision,
+        what=what,
+        asked=asked,
+        stage=hz,
+        compute_hz=hz,
+        nvml_sm_hz=nvml_hz,
+        compute=rate,
+        bandwidth=bandwidth.at(hz),
+        roof=compute.name,
+        level=bandwidth.name,
+        incomplete=compute.incomplete is not None,
+    )
 
 
 class Crossing(NamedTuple):
@@ -188,34 +178,32 @@ class Crossing(NamedTuple):
     def turned(self) -> bool:
         """Whether its own points lie on both sides of the ridge, each at the clock that it held: the ridges of other
         kernels may pass one that never changed its side."""
-        known = self.rows[self.rows["ridge_flop_per_byte"] > 0]
-        return bool((known["intensity_flop_per_byte"] < known["ridge_flop_per_byte"]).nunique() == 2)
+        placed = self.rows[self.rows["ridge_flop_per_byte"] > 0]
+        return bool((placed["intensity_flop_per_byte"] < placed["ridge_flop_per_byte"]).nunique() == 2)
 
 
-def crossings(frame: DataFrame, found: Sequence[Ridge], names: Sequence[str]) -> list[Crossing]:
+def crossings(frame: DataFrame, path: Sequence[Ridge], names: Sequence[str]) -> list[Crossing]:
     """Where each kernel stands to the ridges of its precision; those that change sides first, then the nearest.
 
     ``names``: a name for each row; rows of one name and precision are one kernel at the median of their intensities.
     """
-    kept = []
+    kernels = []
     for (precision, name), rows in frame.assign(named=list(names)).groupby(["precision", "named"], sort=False):
-        own = [ridge for ridge in found if ridge.precision == precision]
-        intensity = float(rows["intensity_flop_per_byte"].median())
-        if own and intensity > 0:
-            side, turns_at = _side(intensity, own)
-            kept.append(
-                Crossing(str(name), str(rows["kernel"].iloc[0]), str(precision), intensity, side, turns_at, rows)
-            )
-    return sorted(kept, key=lambda each: (each.side != "both", _distance(each, found)))
+        own = [ridge for ridge in path if ridge.precision == precision]
+        at = float(rows["intensity_flop_per_byte"].median())
+        if own and at > 0:
+            kernel = str(rows["kernel"].iloc[0])
+            kernels.append(Crossing(str(name), kernel, str(precision), at, *_side(at, own), rows))
+    return sorted(kernels, key=lambda kernel: (kernel.side != "both", _distance(kernel, path)))
 
 
 def apart(kernels: Sequence[Crossing]) -> list[Crossing]:
     """Without those that stand where another of their precision stands already."""
     kept: list[Crossing] = []
-    for each in kernels:
-        same = (o for o in kept if o.precision == each.precision and abs(o.intensity / each.intensity - 1) < SAME_PLACE)
-        if not any(same):
-            kept.append(each)
+    for kernel in kernels:
+        own = (other for other in kept if other.precision == kernel.precision)
+        if all(abs(other.intensity / kernel.intensity - 1) >= SAME_PLACE for other in own):
+            kept.append(kernel)
     return kept
 
 
@@ -229,7 +217,7 @@ def _side(intensity: float, own: Sequence[Ridge]) -> tuple[Literal["bandwidth", 
     return "both", low.stage + part * (high.stage - low.stage)
 
 
-def _distance(each: Crossing, found: Sequence[Ridge]) -> float:
+def _distance(kernel: Crossing, path: Sequence[Ridge]) -> float:
     """To the nearest ridge of its precision, as a ratio."""
-    own = [ridge.intensity for ridge in found if ridge.precision == each.precision]
-    return min(max(each.intensity / at, at / each.intensity) for at in own)
+    own = [ridge.intensity for ridge in path if ridge.precision == kernel.precision]
+    return min(max(kernel.intensity / at, at / kernel.intensity) for at in own)

@@ -14,9 +14,9 @@ from roofexp.errors import BadInputError
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import Labels, not_drawn, precisions, prepared, records, with_flops, without_flops
 from roofexp.figures.canvas.labels import LabelCanvas
-from roofexp.figures.canvas.limits import BELOW, SIDE, STRIP, Decades, Plane, decades_of, equal_plane, finish
+from roofexp.figures.canvas.limits import Decades, Plane, decades_of, equal_plane, finish
 from roofexp.figures.canvas.marks import worth_naming
-from roofexp.figures.canvas.page import Page, VertexTable
+from roofexp.figures.canvas.page import BELOW, RIGHT, SIDE, Page, drawing_of
 from roofexp.figures.canvas.roof_lines import draw_roofs, draw_strip_roofs, first_knees, ridges, roof_lines, write_roofs
 from roofexp.figures.canvas.words import knees
 from roofexp.records.machine import Machine, Roof, RoofSet
@@ -60,30 +60,32 @@ class _Roofline:
         self.knees = knees(self.on_plane, self.lines)
         self.title = title or words.knee_title(self.knees, self.drawn) or words.roofline_title(self.drawn)
         self.under = words.machine_line(shown, roofs)
-        self.colours = style.kernel_colours(marks.kernels_by_count(self.drawn))
+        self.colours = style.kernel_colours(self.drawn["kernel"])
         self.mark_pt = marks.size_pt(len(self.drawn), settings)
         self.names = worth_naming(self.drawn, settings.labels)
         self.labels = Labels(self.drawn)
 
     def draw(self, unnamed: Sequence[str] = ()) -> Drawing:
         """``unnamed``: roofs that found no room for their words in a first try; the footnote has them then."""
-        page, table = self._page(unnamed), VertexTable()
-        plane = self._plane(page)
+        page = self._page(unnamed)
+        strip_pt = limits.strip_width(page, len(self.in_strip))
+        plane = self._plane(page, strip_pt)
         drawing = page.make(plane.height, BELOW * self.font)
-        axes = self._plane_axes(drawing, page, plane)
-        draw_roofs(axes, self.lines, plane, self.font, table, drawing.hover)
+        titles = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
+        axes = equal_plane(page, page.left + strip_pt, 0, plane, **titles)
+        finish(axes, "right" if len(self.in_strip) else "left")
+        draw_roofs(axes, self.lines, plane)
         self._draw_paths(axes)
-        self._draw_knees(axes, table)
+        self._draw_knees(axes)
         places = _places(self.on_plane, self.on_plane["intensity_flop_per_byte"], "flops_per_s")
-        canvas = self._draw_points(axes, self.on_plane, places, table)
-        lost = write_roofs(canvas, self.lines, plane, self.font)
+        canvas = self._draw_points(axes, self.on_plane, places)
+        lost = write_roofs(canvas, self.lines, plane)
         if lost and not unnamed:
             return self.draw(lost)
         self._name(canvas, self.on_plane, places)
         if len(self.in_strip):
-            self._draw_strip(drawing, page, plane, table)
+            self._draw_strip(limits.strip_axes(page, 0, strip_pt, plane, "B/s"))
         marks.add_hover(drawing, self.drawn)
-        drawing.table = table.frame()
         return drawing
 
     def _page(self, unnamed: Sequence[str]) -> Page:
@@ -102,10 +104,7 @@ class _Roofline:
         page.add_key(marks.key(self.drawn, self.colours, self.mark_pt))
         return page
 
-    def _strip_pt(self, page: Page) -> float:
-        return min(STRIP * self.font, 0.22 * page.width) if len(self.in_strip) else 0.0
-
-    def _plane(self, page: Page) -> Plane:
+    def _plane(self, page: Page, strip_pt: float) -> Plane:
         """Limits from positive values only; roofs reach past the points and the ridges on both sides."""
         main = self.lines.main_bandwidth
         knees = [*(at for _, at in ridges(self.lines)), *first_knees(self.lines)]
@@ -115,19 +114,11 @@ class _Roofline:
         heights += [rate * 10**x.low for rate in self.in_strip["bytes_per_s"]]
         heights += [main.rate * 10 ** (x.low + 0.5)] if main else []
         y = decades_of([*self.on_plane["flops_per_s"], *heights], 0.35, 0.35) or Decades(9, 12)
-        right = SIDE if len(self.in_strip) else 0.9
-        width = page.width - 2 * page.edge - self._strip_pt(page) - (SIDE + right) * self.font
+        width = page.room(SIDE if len(self.in_strip) else RIGHT, strip_pt)
         # the strip hangs on the left edge: it must not move once the strip's points have a height
         left = 0.0 if len(self.in_strip) else 0.4
-        flattest = FLATTEST if self.settings.width_mm >= style.NARROW_MM else TALLEST
+        flattest = FLATTEST if style.is_wide(self.settings) else TALLEST
         return limits.equal_decades(x, y, width, flattest * width, TALLEST * width, left)
-
-    def _plane_axes(self, drawing: Drawing, page: Page, plane: Plane) -> Axes:
-        left = page.edge + SIDE * self.font + self._strip_pt(page)
-        about = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
-        axes = equal_plane(page, drawing, left, 0, plane, **about)
-        finish(axes, "right" if len(self.in_strip) else "left")
-        return axes
 
     def _draw_paths(self, axes: Axes) -> None:
         """A thin line through the sizes of one kernel (or its parameters), for the eye to follow; none in a crowd."""
@@ -143,7 +134,7 @@ class _Roofline:
                 x, y = path["intensity_flop_per_byte"], path["flops_per_s"]
                 axes.plot(x, y, color=self.colours[str(kernel)], linewidth=0.08 * self.font, alpha=0.5, zorder=3)
 
-    def _draw_knees(self, axes: Axes, table: VertexTable) -> None:
+    def _draw_knees(self, axes: Axes) -> None:
         """From the ideal corner down to where the kernel passes the ridge: at least the full part, at most the pale."""
         for knee in self.knees[:MOST_KNEES]:
             look: dict[str, Any] = {"color": self.colours[knee.kernel], "linewidth": 0.3 * self.font, "zorder": 4}
@@ -152,38 +143,28 @@ class _Roofline:
             axes.plot([knee.ridge] * 2, [knee.low, knee.high], alpha=0.4, **look)
             heights = {"flops_per_s": knee.corner, "flops_per_s_low": knee.low, "flops_per_s_high": knee.high}
             name, at = f"{knee.kernel} {knee.precision}", {"intensity_flop_per_byte": knee.ridge}
-            table.line("knee", name, [{**at, **heights}], kernel=knee.kernel, precision=knee.precision)
+            vertices = [{**at, **heights}]
+            drawing_of(axes).add_line("knee", name, vertices, kernel=knee.kernel, precision=knee.precision)
 
-    def _draw_points(
-        self, axes: Axes, rows: DataFrame, places: list[tuple[float, float]], table: VertexTable
-    ) -> LabelCanvas:
+    def _draw_points(self, axes: Axes, rows: DataFrame, places: list[tuple[float, float]]) -> LabelCanvas:
         crowded = len(self.drawn) > marks.CROWD
         unit = "flops_per_s" if rows is self.on_plane else "bytes_per_s"
         for index, row, (x, y) in zip(rows.index, records(rows), places, strict=True):
             marks.draw_mark(axes, x, y, row, self.colours[row["kernel"]], self.mark_pt, crowded)
             vertex = {"intensity_flop_per_byte": row["intensity_flop_per_byte"], unit: y}
-            table.point(row, vertex, named=index in self.names)
-        return LabelCanvas(axes, places, self.mark_pt, spread=not crowded)
+            drawing_of(axes).add_point(row, vertex, named=index in self.names)
+        return LabelCanvas(axes, places, self.mark_pt)
 
     def _name(self, canvas: LabelCanvas, rows: DataFrame, places: list[tuple[float, float]]) -> None:
         at = dict(zip(rows.index, places, strict=True))
-        wanted = [(*at[index], self.labels.of(rows.loc[index])) for index in self.names if index in at]
-        canvas.write_beside(wanted, fontsize=0.9 * self.font, label="point-label", zorder=6)
+        canvas.write_beside((*at[index], self.labels.of(rows.loc[index])) for index in self.names if index in at)
 
-    def _draw_strip(self, drawing: Drawing, page: Page, plane: Plane, table: VertexTable) -> None:
-        """Bytes per second beside the plane, on an axis that lets each bandwidth meet its diagonal at the edge."""
-        left = page.edge + SIDE * self.font
-        axes = page.axes(drawing, left, 0, self._strip_pt(page), plane.height, yscale="log", label="strip")
-        span = Decades(plane.y.low - plane.x.low, plane.y.high - plane.x.low)
-        axes.set(xlim=(0, 1), ylim=span.values(), xticks=[], ylabel="B/s", xlabel="no FLOPs")
-        axes.set_facecolor("#f6f6f6")
-        limits.tick_decades(axes.yaxis, span, plane.decade, self.font, upright=True)
-        finish(axes)
-        draw_strip_roofs(axes, self.lines, self.font, table)
-        order = self.in_strip.sort_values(["kernel", "size"], kind="stable")
-        slots = [(i + 0.5) / len(order) for i in range(len(order))]
-        places = _places(order, slots, "bytes_per_s")
-        canvas = self._draw_points(axes, order, places, table)
+    def _draw_strip(self, axes: Axes) -> None:
+        """Bytes per second of the points without FLOPs, beside the plane."""
+        draw_strip_roofs(axes, self.lines)
+        order, across = limits.strip_order(self.in_strip)
+        places = _places(order, across, "bytes_per_s")
+        canvas = self._draw_points(axes, order, places)
         canvas.lines += [(canvas.segment((0, 1), (line.rate, line.rate)), 1.0) for line in self.lines.bandwidth]
         self._name(canvas, order, places)
 
@@ -194,8 +175,9 @@ def _places(rows: DataFrame, x: Iterable[float], y: str) -> list[tuple[float, fl
 
 def draw(placings: list[Placing], records: list[Placed], out: Path) -> list[Path]:
     """Writes OUT.png, OUT.svg and OUT.csv and returns their paths. Raises BadInputError where nothing can be drawn."""
+    import pandas
 
-    frame = _frame(placings, records)
+    frame = pandas.DataFrame([_row(placing, record) for placing, record in zip(placings, records, strict=True)])
     if not frame["time_s"].notna().any():
         raise BadInputError("--figure: no launch has a time, so there is nothing to draw")
     drawing = draw_roofline(frame, _roofs(placings), _settings())
@@ -203,14 +185,8 @@ def draw(placings: list[Placing], records: list[Placed], out: Path) -> list[Path
     return drawing.save(stem)
 
 
-def _frame(placings: list[Placing], records: list[Placed]) -> DataFrame:
-    """The columns of points.csv that figures read; a report knows no sizes."""
-    import pandas
-
-    return pandas.DataFrame([_row(placing, record) for placing, record in zip(placings, records, strict=True)])
-
-
 def _row(placing: Placing, record: Placed) -> dict[str, Any]:
+    """The columns of points.csv that figures read; a report knows no sizes."""
     counts, verdict = placing.item.counts, placing.verdict
     return {
         "kernel": record.kernel,
@@ -253,14 +229,8 @@ def _roofs(placings: list[Placing]) -> RoofSet | None:
         roofs["dram"] = Roof(name="dram", kind="bandwidth", rate=max(widths), level="dram")
     if not roofs:
         return None
-    return RoofSet(
-        machine=_machine(placings),
-        clock_mode="",
-        code_version="limits",
-        measured="",
-        seconds=0.0,
-        roofs=list(roofs.values()),
-    )
+    unmeasured: dict[str, Any] = {"clock_mode": "", "code_version": "limits", "measured": "", "seconds": 0.0}
+    return RoofSet(machine=_machine(placings), roofs=list(roofs.values()), **unmeasured)
 
 
 def _machine(placings: list[Placing]) -> Machine:
@@ -272,8 +242,6 @@ def _machine(placings: list[Placing]) -> Machine:
 
 def _settings() -> Any:
     from omegaconf import OmegaConf
-
-    from roofexp.config.schema import FiguresConfig
 
     file = conf_folder() / "figures" / "screen.yaml"
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(FiguresConfig), read_mapping(file)))

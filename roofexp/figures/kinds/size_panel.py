@@ -1,8 +1,7 @@
-"""Sizes between those that were measured, as a person reads them."""
+"""One panel of a size sweep: the rates of a kernel in one precision under their bounds, and where latency binds."""
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from roofexp.config.schema import FiguresConfig
@@ -10,7 +9,7 @@ from roofexp.figures.canvas import limits, marks, style
 from roofexp.figures.canvas.frame import OTHERS, lowest, records
 from roofexp.figures.canvas.geometry import Segment
 from roofexp.figures.canvas.labels import LabelCanvas
-from roofexp.figures.canvas.page import VertexTable
+from roofexp.figures.canvas.page import drawing_of
 from roofexp.figures.kinds.crossover import BOUNDS, Crossover, Region, crossing_size, crossover, regions
 from roofexp.records.machine import RoofSet
 from roofexp.text.numbers import engineering, percent, size_name
@@ -42,6 +41,12 @@ def interval(fit: Crossover) -> str:
     return f"95 %: {low} – {high}" if low != high else f"95 %: {low}"
 
 
+def launch_words(roofs: RoofSet | None) -> list[str]:
+    """What stands on the line of the launch floor; nothing where it was not measured."""
+    launch = roofs.launch() if roofs else None
+    return [f"launch floor {engineering(launch.rate, 's')}", "launch floor"] if launch else []
+
+
 class Series(NamedTuple):
     """Points that differ in size alone, ascending; ``name`` says what sets them apart in their panel."""
 
@@ -60,22 +65,8 @@ def series_of(rows: DataFrame) -> list[Series]:
 
 
 def path_of(rows: DataFrame, name: str) -> Vertices:
-    known = rows[rows[name] > 0]
-    return list(zip(known["size"].tolist(), known[name].tolist(), strict=True))
-
-
-def pieces_of(canvas: LabelCanvas, path: Vertices) -> list[Segment]:
-    """The visible straight parts of a path, with neighbours of the same slope joined."""
-    pieces: list[Segment] = []
-    for first, last in itertools.pairwise(path):
-        piece = canvas.segment((first[0], last[0]), (first[1], last[1]))
-        if piece.length == 0:
-            continue
-        if pieces and abs(pieces[-1].angle - piece.angle) < 1.5:
-            pieces[-1] = pieces[-1]._replace(x1=piece.x1, y1=piece.y1)
-        else:
-            pieces.append(piece)
-    return pieces
+    rows = rows[rows[name] > 0]
+    return list(zip(rows["size"].tolist(), rows[name].tolist(), strict=True))
 
 
 DASHES: dict[str, Any] = {"launch_per_s": (0, (1, 1.6)), "bandwidth_per_s": (0, (5, 2)), "compute_per_s": "-"}
@@ -85,7 +76,7 @@ SLOW = 0.97  # of the highest clock of the panel: what held less is marked
 
 
 class Panel:
-    """``rows``: the points of one kernel and precision with their bounds (see bounds.with_bounds)."""
+    """``rows``: the points of one kernel and precision with their bounds (see crossover.with_bounds)."""
 
     def __init__(self, name: str, rows: DataFrame, roofs: RoofSet | None, latency_share: float) -> None:
         self.name, self.rows, self.roofs, self.latency_share = name, rows, roofs, latency_share
@@ -143,20 +134,20 @@ class Panel:
             return f"below {share} of its roof at every size"
         return "latency-bound at no size measured"
 
-    def draw(self, axes: Axes, settings: FiguresConfig, colour: str, most_labels: int, table: VertexTable) -> None:
+    def draw(self, axes: Axes, settings: FiguresConfig, colour: str, most_labels: int) -> None:
         """Draws into axes of final size."""
         self._set_limits(axes, settings.font_pt)
-        bounds = self._draw_bounds(axes, settings.font_pt, table)
-        places = self._draw_points(axes, settings, colour, table)
-        canvas = LabelCanvas(axes, places, self.mark_pt(settings), spread=False, plates=False)
+        bounds = self._draw_bounds(axes, settings.font_pt)
+        places = self._draw_points(axes, settings, colour)
+        canvas = LabelCanvas(axes, places, self.mark_pt(settings), plates=False)
         for series in self.series:
             path = path_of(series.rows, "rate_per_s")
-            canvas.lines += [(piece, 2.0) for piece in pieces_of(canvas, path[:: max(1, len(path) // 50)])]
-        pieces = {name: pieces_of(canvas, bounds[name]) for name in BOUNDS}
-        canvas.lines += [(piece, 1.0) for each in pieces.values() for piece in each]
-        self._draw_region(canvas, settings.font_pt, table)
-        self._write_bounds(canvas, pieces, settings.font_pt)
-        self._write_points(canvas, settings.font_pt, most_labels)
+            canvas.lines += [(piece, 2.0) for piece in canvas.pieces(path[:: max(1, len(path) // 50)])]
+        pieces = {name: canvas.pieces(bounds[name]) for name in BOUNDS}
+        canvas.lines += [(piece, 1.0) for of_bound in pieces.values() for piece in of_bound]
+        self._draw_region(canvas)
+        self._write_bounds(canvas, pieces)
+        self._write_points(canvas, most_labels)
 
     def mark_pt(self, settings: FiguresConfig) -> float:
         return self.scale * marks.size_pt(len(self.rows), settings)
@@ -168,18 +159,17 @@ class Panel:
         tops = [*self.rows["rate_per_s"], *self.rows["rate_high_per_s"], *self.rows["roof_per_s"]]
         assert sizes
         margin = max(0.06 * sizes.extent, 0.02)
-        y = limits.decades_of(
-            [*tops, *(4 * bound for bound in self._bounds_near()), *self.rows["rate_low_per_s"]], 0.3, 0.3
-        )
+        ends = [*(4 * bound for bound in self._bounds_near()), *self.rows["rate_low_per_s"]]
+        y = limits.decades_of([*tops, *ends], 0.3, 0.3)
         assert y
         y = limits.at_least(y, 1.0)
         axes.set(xscale="log", yscale="log", ylim=y.values(), ylabel=self.unit)
-        box, points = axes.get_window_extent(), 72 / axes.figure.dpi
+        width, height = limits.flat_size(axes)
         names = max(style.text_width(series.name, 0.9 * font_pt) for series in self.series)
-        right = max(margin, (names + 1.5 * font_pt) / (box.width * points) * (sizes.extent + margin))
+        right = max(margin, (names + 1.5 * font_pt) / width * (sizes.extent + margin))
         axes.set_xlim(10 ** (sizes.low - margin), 10 ** (sizes.high + min(right, 0.4 * sizes.extent + margin)))
-        limits.tick_sizes(axes.xaxis, self.rows["size"].unique().tolist(), box.width * points, font_pt)
-        limits.tick_decades(axes.yaxis, y, box.height * points / y.extent, font_pt, upright=True)
+        limits.tick_sizes(axes.xaxis, self.rows["size"].unique().tolist(), width, font_pt)
+        limits.tick_decades(axes.yaxis, y, height / y.extent, font_pt, upright=True)
         limits.grid(axes)
 
     def _bounds_near(self) -> list[float]:
@@ -193,33 +183,32 @@ class Panel:
         top = FAR * self.rows["roof_per_s"].max()
         return [name.split("_")[0] for name in BOUNDS if self.rows[name].min() > top]
 
-    def _draw_region(self, canvas: LabelCanvas, font_pt: float, table: VertexTable) -> None:
+    def _draw_region(self, canvas: LabelCanvas) -> None:
         """Shades where small sizes are latency-bound, names what binds after, and the sizes between."""
         axes, end = canvas.axes, self.latency_end
         low, high = axes.get_xlim()
         for region in regions(self.best.rows, end):
-            self._name_region(canvas, region, font_pt)
+            self._name_region(canvas, region)
         if end is None:
             return
         axes.axvspan(low, min(end, high), color=SHADE, linewidth=0, zorder=0, label="latency-bound")
         if self.fit:
             axes.axvspan(self.fit.low, self.fit.high, color=style.INK, alpha=0.12, linewidth=0, zorder=1)
         if end < high:
-            self._draw_end(canvas, end, font_pt, table)
+            self._draw_end(canvas, end)
 
-    def _draw_end(self, canvas: LabelCanvas, end: float, font_pt: float, table: VertexTable) -> None:
+    def _draw_end(self, canvas: LabelCanvas, end: float) -> None:
         axes = canvas.axes
-        axes.axvline(end, color=style.INK, linewidth=0.1 * font_pt, linestyle=(0, (4, 2)), zorder=1.9)
-        look = {"fontsize": 0.85 * font_pt, "color": style.INK, "label": "crossover-label", "zorder": 3.4}
+        axes.axvline(end, color=style.INK, linewidth=0.1 * canvas.font, linestyle=(0, (4, 2)), zorder=1.9)
         upright = canvas.segment((end, end), axes.get_ylim())
         canvas.lines.append((upright, 1.0))
         words = self._end_words(end)
-        canvas.write_along(upright, [*words, about(end)], 0.0, **look)
+        canvas.write_along(upright, [*words, about(end)], 0.0, "crossover-label", style.INK)
         facts: dict[str, Any] = {"panel": self.name, "share": self.latency_share if end == self.crossing else None}
         if self.fit:
             facts |= {"size_low": self.fit.low, "size_high": self.fit.high, "fitted_floor_s": self.fit.floor_s}
             facts |= {"fitted_slowdown": self.fit.slowdown, "fit_scatter": self.fit.scatter}
-        table.line("crossover", words[0], [{"size": end}], **facts)
+        canvas.drawing.add_line("crossover", words[0], [{"size": end}], **facts)
 
     def _end_words(self, end: float) -> list[str]:
         if self.fit:
@@ -229,16 +218,16 @@ class Panel:
             return [f"{percent(self.latency_share)} of its roof from {about(end)}"]
         return [f"launch floor meets roof at {about(end)}"]
 
-    def _name_region(self, canvas: LabelCanvas, region: Region, font_pt: float) -> None:
+    def _name_region(self, canvas: LabelCanvas, region: Region) -> None:
         """Its name at the top, in the middle of what is in sight of it, where it has room."""
         low, high = canvas.axes.get_xlim()
         start, end = max(region.start or low, low), min(region.end or high, high)
         level = canvas.axes.get_ylim()[1] ** 0.985 * canvas.axes.get_ylim()[0] ** 0.015
-        look = {"fontsize": 0.85 * font_pt, "color": style.FADED, "weight": "bold", "label": "region-label"}
         if start < end:
-            canvas.write_along(canvas.segment((start, end), (level, level)), [region.binds], 0.5, zorder=3.4, **look)
+            across = canvas.segment((start, end), (level, level))
+            canvas.write_along(across, [region.binds], 0.5, "region-label", weight="bold")
 
-    def _draw_bounds(self, axes: Axes, font_pt: float, table: VertexTable) -> dict[str, Vertices]:
+    def _draw_bounds(self, axes: Axes, font_pt: float) -> dict[str, Vertices]:
         """The bounds at every size measured, joined; the roof over the points is the thick one."""
         rows = self.best.rows
         paths = {name: path_of(rows, name) for name in (*BOUNDS, "roof_per_s")}
@@ -251,11 +240,14 @@ class Panel:
             else:
                 look = {"linestyle": DASHES[name], "linewidth": 0.11 * font_pt}
                 axes.plot(x, y, color=style.CEILING, zorder=1.8, label=name, **look)
-            table.line("bound", name, [{"size": a, f"{name}": b} for a, b in path], panel=self.name)
+            vertices = [{"size": size, name: rate} for size, rate in path]
+            drawing_of(axes).add_line("bound", name, vertices, panel=self.name)
         return paths
 
-    def _draw_points(self, axes: Axes, settings: FiguresConfig, colour: str, table: VertexTable) -> Vertices:
+    def _draw_points(self, axes: Axes, settings: FiguresConfig, colour: str) -> Vertices:
         crowded, size = len(self.rows) > marks.CROWD, self.mark_pt(settings)
+        names = ("rate_per_s", "rate_low_per_s", "rate_high_per_s", *BOUNDS, "roof_per_s", "share")
+        columns = (*names, "time_s", "time_p5_s", "time_p95_s", "compute_hz")
         places: Vertices = []
         for series in self.series:
             rows = series.rows
@@ -265,9 +257,7 @@ class Panel:
             axes.vlines(*ends, color=colour, linewidth=0.14 * settings.font_pt, zorder=3.2, alpha=0.7)
             for row in records(rows):
                 marks.draw_mark(axes, row["size"], row["rate_per_s"], row, colour, size, crowded)
-                names = ("rate_per_s", "rate_low_per_s", "rate_high_per_s", *BOUNDS, "roof_per_s", "share")
-                more = ("time_s", "time_p5_s", "time_p95_s", "compute_hz")
-                table.point(row, {name: row[name] for name in (*names, *more)}, panel=self.name)
+                drawing_of(axes).add_point(row, {name: row[name] for name in columns}, panel=self.name)
                 places.append((row["size"], row["rate_per_s"]))
         if len(self.slow):
             look: dict[str, Any] = {"color": style.INK, "zorder": 5.5, "label": "slow", "linestyle": "none"}
@@ -278,30 +268,23 @@ class Panel:
             places += list(zip(x, y, strict=True))
         return places
 
-    def _write_bounds(self, canvas: LabelCanvas, pieces: dict[str, list[Segment]], font_pt: float) -> None:
+    def _write_bounds(self, canvas: LabelCanvas, pieces: dict[str, list[Segment]]) -> None:
         """The words stand on the longest straight part of each bound; where none has room the footnote must do."""
         words = {
             "compute_per_s": ["compute roof"],
             "bandwidth_per_s": ["bandwidth × intensity", "bandwidth"] if self.unit == "FLOP/s" else ["bandwidth"],
-            "launch_per_s": self._launch_words(),
+            "launch_per_s": launch_words(self.roofs),
         }
-        look = {"fontsize": 0.85 * font_pt, "color": style.FADED, "label": "bound-label", "zorder": 3.4}
         for name, texts in words.items():
-            parts = sorted(pieces[name], key=lambda piece: -piece.length)[:4]
-            start = 1.0 if name == "compute_per_s" else 0.0
-            any(canvas.write_along(part, texts, start, **look) for part in parts)
+            canvas.write_on_longest(pieces[name], texts, 1.0 if name == "compute_per_s" else 0.0, "bound-label")
 
-    def _launch_words(self) -> list[str]:
-        launch = self.roofs.launch() if self.roofs else None
-        return [f"launch floor {engineering(launch.rate, 's')}", "launch floor"] if launch else []
-
-    def _write_points(self, canvas: LabelCanvas, font_pt: float, most: int) -> None:
+    def _write_points(self, canvas: LabelCanvas, most: int) -> None:
         """Each series by its name at its largest size, then the shares of as many points as there is room for."""
-        wanted: list[tuple[float, float, list[str]]] = []
+        names: list[tuple[float, float, list[str]]] = []
         for series in self.series:
             last = series.rows.iloc[-1]
             if len(self.series) > 1:
-                wanted.append((last["size"], last["rate_per_s"], [style.shortened(series.name, 28)]))
+                names.append((last["size"], last["rate_per_s"], [style.shortened(series.name, 28)]))
         rows = self.best.rows[self.best.rows["share"] > 0]
         between = [rows.index[round(i * (len(rows) - 1) / most)] for i in range(1, most)] if len(rows) else []
         order = dict.fromkeys([*rows.index[-1:], *rows.index[:1], *between])
@@ -309,12 +292,11 @@ class Panel:
         for index in order if len(self.series) == 1 else []:
             row, share = rows.loc[index], percent(rows["share"][index])
             clock = f"{share} at {engineering(row['compute_hz'], 'Hz')}"
-            wanted.append((row["size"], row["rate_per_s"], [clock, share] if index == slowest else [share]))
-        canvas.write_beside(wanted[:most], fontsize=0.9 * font_pt, label="point-label", zorder=6)
+            names.append((row["size"], row["rate_per_s"], [clock, share] if index == slowest else [share]))
+        canvas.write_beside(names[:most])
 
 
 def _lift(axes: Axes, points: float) -> float:
     """The factor that lifts a mark by so many points on a log axis."""
     low, high = axes.get_ylim()
-    height = axes.get_window_extent().height * 72 / axes.figure.dpi
-    return float((high / low) ** (points / height))
+    return float((high / low) ** (points / limits.flat_size(axes)[1]))

@@ -8,10 +8,20 @@ from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, marks, style, words
 from roofexp.figures.canvas.frame import not_drawn, prepared, with_flops, without_flops
 from roofexp.figures.canvas.labels import LabelCanvas
-from roofexp.figures.canvas.page import Page, VertexTable
+from roofexp.figures.canvas.page import BELOW, Page
 from roofexp.figures.canvas.roof_lines import RoofLines
 from roofexp.figures.kinds.crossover import BOUNDS, with_bounds
-from roofexp.figures.kinds.size_panel import DASHES, SHADE, SLOW, Panel, fitted, pieces_of, rounded, series_of
+from roofexp.figures.kinds.size_panel import (
+    DASHES,
+    SHADE,
+    SLOW,
+    Panel,
+    fitted,
+    launch_words,
+    path_of,
+    rounded,
+    series_of,
+)
 from roofexp.records.machine import RoofSet
 from roofexp.text.numbers import engineering, percent, plain, size_name
 
@@ -89,43 +99,36 @@ def _draw(
         words.roofs_note(roofs, RoofLines([], [])),
         words.traffic_note(drawn),
         words.flags_note(drawn),
-        *(
-            f"Above the figure for {panel.name}: {style.joined(panel.out_of_sight)}."
-            for panel in panels
-            if panel.out_of_sight
-        ),
+        *(f"Above the figure for {p.name}: {style.joined(p.out_of_sight)}." for p in panels if p.out_of_sight),
         f"Without room: {style.joined(left_out)}." if left_out else "",
         not_drawn(frame),
     ]
     page = Page(settings, title or size_sweep_title(panels), words.machine_line(drawn, roofs), notes)
-    left, gap, heading = 5.0 * font, 5.6 * font, 1.6 * font if len(panels) > 1 else 0.0
-    ticks, below = 2.4 * font, 3.3 * font
-    width = (page.width - 2 * page.edge - left - 0.5 * font - (columns - 1) * gap) / columns
+    gap, heading, ticks = 5.6 * font, 1.6 * font if len(panels) > 1 else 0.0, 2.4 * font
+    width = (page.room(0.5) - (columns - 1) * gap) / columns
     height = width * (0.5 if columns == 1 else 0.66)
     timed = len(panels) <= TIMED
     time_height = 0.55 * height if timed else 0.0
     both = height + time_height + (0.8 * font if timed else 0.0)
-    drawing = page.make(rows * (both + heading) + (rows - 1) * ticks, below)
+    drawing = page.make(rows * (both + heading) + (rows - 1) * ticks, BELOW * font)
     colours = style.kernel_colours(panel.kernel for panel in panels)
-    table = VertexTable()
     for i, panel in enumerate(panels):
         row, column = divmod(i, columns)
-        x = page.edge + left + column * (width + gap)
+        x = page.left + column * (width + gap)
         y = (rows - 1 - row) * (both + heading + ticks)
-        axes = page.axes(drawing, x, y + both - height, width, height, label=f"panel {panel.name}")
+        axes = page.axes(x, y + both - height, width, height, label=f"panel {panel.name}")
         _head(axes, panel, len(panels) > 1, font)
         colour = colours[panel.kernel]
         panel.scale = 0.8 if columns == 1 else 0.55
-        panel.draw(axes, settings, colour, _labels(settings, len(panels)), table)
+        panel.draw(axes, settings, colour, max(2, settings.labels // len(panels)))
         lowest = axes
         if timed:
             axes.tick_params(labelbottom=False)
-            lowest = page.axes(drawing, x, y, width, time_height, label=f"times {panel.name}")
+            lowest = page.axes(x, y, width, time_height, label=f"times {panel.name}")
             style.open_sides(lowest)
-            draw_times(lowest, axes, panel, settings, colour, table)
+            draw_times(lowest, axes, panel, settings, colour)
         lowest.set_xlabel("Size" if i + columns >= len(panels) else "")
     marks.add_hover(drawing, drawn)
-    drawing.table = table.frame()
     return drawing
 
 
@@ -133,10 +136,6 @@ def _head(axes: Axes, panel: Panel, several: bool, font: float) -> None:
     style.open_sides(axes)
     if several:
         axes.set_title(style.shortened(panel.name, 32), loc="left", fontsize=font, weight="bold", pad=0.5 * font)
-
-
-def _labels(settings: FiguresConfig, panels: int) -> int:
-    return max(2, settings.labels // panels)
 
 
 def size_sweep_title(panels: list[Panel]) -> str:
@@ -147,15 +146,15 @@ def size_sweep_title(panels: list[Panel]) -> str:
         end = f"{percent(last['share'])} of its roof at {size_name(last['size'])}" if last["share"] > 0 else ""
         return f"{style.shortened(panel.name, 40)}: {'; '.join(part for part in (panel.verdict, end) if part)}"
     ends = [(p, fitted(p.fit.size) if p.fit else rounded(p.crossing) if p.crossing else "") for p in panels]
-    known = [(panel, end) for panel, end in ends if end]
+    ends = [(panel, end) for panel, end in ends if end]
     kernels = list(dict.fromkeys(panel.kernel for panel in panels))
     if len(kernels) == 1:  # its panels are its precisions
-        kernel, words_for_it = style.shortened(kernels[0], 30), [f"{end} in {p.precision}" for p, end in known]
-        if known:
-            return f"{kernel} is latency-bound below size {style.joined(words_for_it)}"
+        kernel, sizes = style.shortened(kernels[0], 30), [f"{end} in {p.precision}" for p, end in ends]
+        if ends:
+            return f"{kernel} is latency-bound below size {style.joined(sizes)}"
         return f"Rates of {kernel} in {style.joined([panel.precision for panel in panels])} against size"
-    if known:
-        names = [f"{end} ({style.shortened(panel.name, 24)})" for panel, end in known]
+    if ends:
+        names = [f"{end} ({style.shortened(panel.name, 24)})" for panel, end in ends]
         return f"Latency-bound below size {style.joined(names, 4)}"
     return f"Rates of {len(kernels)} kernels against size"
 
@@ -180,20 +179,16 @@ def _bounds_note(panels: list[Panel], roofs: RoofSet | None) -> str:
     return f"{'; '.join(part for part in parts if part)}."
 
 
-FAR = 20.0  # times below the shortest time: a bound further down is left out
-STEPS = 60  # of the fitted curve
-
-
-def draw_times(axes: Axes, above: Axes, panel: Panel, settings: FiguresConfig, colour: str, table: VertexTable) -> None:
+def draw_times(axes: Axes, above: Axes, panel: Panel, settings: FiguresConfig, colour: str) -> None:
     """``axes`` of final size below the panel of rates ``above``, whose sizes they share."""
     font, best = settings.font_pt, panel.best.rows
     ends = limits.decades_of([*panel.rows["time_s"], *panel.rows["time_p5_s"], *panel.rows["time_p95_s"]], 0.25, 0.25)
     assert ends
     ends = limits.at_least(ends, 1.0)
     axes.set(xscale="log", yscale="log", xlim=above.get_xlim(), ylim=ends.values(), ylabel="s")
-    box, points = axes.get_window_extent(), 72 / axes.figure.dpi
-    limits.tick_sizes(axes.xaxis, panel.rows["size"].unique().tolist(), box.width * points, font)
-    limits.tick_decades(axes.yaxis, ends, box.height * points / ends.extent, font, upright=True)
+    width, height = limits.flat_size(axes)
+    limits.tick_sizes(axes.xaxis, panel.rows["size"].unique().tolist(), width, font)
+    limits.tick_decades(axes.yaxis, ends, height / ends.extent, font, upright=True)
     limits.grid(axes)
     if panel.latency_end is not None:
         low, high = axes.get_xlim()
@@ -201,21 +196,21 @@ def draw_times(axes: Axes, above: Axes, panel: Panel, settings: FiguresConfig, c
     work = best["rate_per_s"] * best["time_s"]
     _draw_bounds(axes, best, work, font)
     places = _draw_points(axes, panel, settings, colour)
-    canvas = LabelCanvas(axes, places, 0.6 * font, spread=False, plates=False)
+    canvas = LabelCanvas(axes, places, 0.6 * font, plates=False)
     if panel.fit:
-        _draw_fit(canvas, panel, work, font, table)
-    _name_floor(canvas, panel, font)
+        _draw_fit(canvas, panel, work)
+    _name_floor(canvas, panel)
 
 
 def _draw_bounds(axes: Axes, best: DataFrame, work: Any, font: float) -> None:
     for name in (*BOUNDS, "roof_per_s"):
-        known = best[best[name] > 0]
-        if len(known) < 2:
+        rows = best[best[name] > 0]
+        if len(rows) < 2:
             continue
         heavy = name == "roof_per_s"
         look: dict[str, Any] = {"color": style.ROOF if heavy else style.CEILING, "zorder": 2 if heavy else 1.8}
         look |= {"linewidth": (0.2 if heavy else 0.11) * font, "linestyle": "-" if heavy else DASHES[name]}
-        axes.plot(known["size"], work[known.index] / known[name], **look)
+        axes.plot(rows["size"], work[rows.index] / rows[name], **look)
 
 
 def _draw_points(axes: Axes, panel: Panel, settings: FiguresConfig, colour: str) -> list[tuple[float, float]]:
@@ -227,37 +222,32 @@ def _draw_points(axes: Axes, panel: Panel, settings: FiguresConfig, colour: str)
         look: dict[str, Any] = {"color": colour, "linewidth": 0.14 * settings.font_pt, "zorder": 3.2, "alpha": 0.7}
         axes.vlines(bars["size"], bars["time_p5_s"], bars["time_p95_s"], **look)
         look = {"markerfacecolor": "none" if crowded else colour, "markeredgecolor": colour, "markersize": 0.8 * size}
-        for precision, each in rows.groupby("precision", sort=False):  # one artist: hover text is on the rates
-            marker = style.marker(str(precision))
-            axes.plot(each["size"], each["time_s"], linestyle="none", marker=marker, zorder=4, **look)
+        marker = style.marker(panel.precision)  # one artist: hover text is on the rates
+        axes.plot(rows["size"], rows["time_s"], linestyle="none", marker=marker, zorder=4, **look)
     return list(zip(panel.rows["size"], panel.rows["time_s"], strict=True))
 
 
-def _draw_fit(canvas: LabelCanvas, panel: Panel, work: Any, font: float, table: VertexTable) -> None:
+def _draw_fit(canvas: LabelCanvas, panel: Panel, work: Any) -> None:
     """floor + slowdown x the time that the roofs allow, at the sizes measured."""
-    fit, best = panel.fit, panel.best.rows
+    fit, axes, font = panel.fit, canvas.axes, canvas.font
     assert fit
-    known = best[best["roof_per_s"] > 0]
-    path = [
-        (n, fit.time_s(bound)) for n, bound in zip(known["size"], work[known.index] / known["roof_per_s"], strict=True)
-    ]
-    x, y = zip(*path, strict=True)
-    canvas.axes.plot(x, y, color=style.INK, linewidth=0.1 * font, linestyle=(0, (6, 2, 1, 2)), zorder=3.6)
-    table.line("fit", "floor + slowdown x roofs", [{"size": a, "fitted_s": b} for a, b in path], panel=panel.name)
-    canvas.lines += [(piece, 1.0) for piece in pieces_of(canvas, path)]
+    bound_by_size = path_of(panel.best.rows.assign(bound_s=work / panel.best.rows["roof_per_s"]), "bound_s")
+    path = [(size, fit.time_s(bound_s)) for size, bound_s in bound_by_size]
+    look: dict[str, Any] = {"color": style.INK, "linewidth": 0.1 * font, "linestyle": (0, (6, 2, 1, 2))}
+    axes.plot(*zip(*path, strict=True), zorder=3.6, **look)
+    vertices = [{"size": size, "fitted_s": time_s} for size, time_s in path]
+    canvas.drawing.add_line("fit", "floor + slowdown x roofs", vertices, panel=panel.name)
+    canvas.lines += [(piece, 1.0) for piece in canvas.pieces(path)]
     short = f"fit: {engineering(fit.floor_s, 's')} + {plain(fit.slowdown)} × roofs"
-    words = f"{short.removesuffix('roofs')}the time that the roofs allow"
-    room = 0.6 * canvas.axes.get_window_extent().width / canvas.pixels_per_pt
-    words = words if style.text_width(words, 0.85 * font) < room else short
-    look: dict[str, Any] = {"fontsize": 0.85 * font, "color": style.INK, "label": "fit-label", "zorder": 3.8}
-    axes = canvas.axes  # the upper left is free: small sizes take little time
-    canvas.take(axes.text(0.02, 0.95, words, transform=axes.transAxes, va="top", **look))
+    text = f"{short.removesuffix('roofs')}the time that the roofs allow"
+    text = text if style.text_width(text, 0.85 * font) < 0.6 * limits.flat_size(axes)[0] else short
+    look = {"fontsize": 0.85 * font, "color": style.INK, "label": "fit-label", "zorder": 3.8}
+    # the upper left is free: small sizes take little time
+    canvas.take(axes.text(0.02, 0.95, text, transform=axes.transAxes, va="top", **look))
 
 
-def _name_floor(canvas: LabelCanvas, panel: Panel, font: float) -> None:
-    launch = panel.roofs.launch() if panel.roofs else None
-    if launch is None or not canvas.axes.get_ylim()[0] < launch.rate < canvas.axes.get_ylim()[1]:
-        return
-    level = canvas.segment(canvas.axes.get_xlim(), (launch.rate, launch.rate))
-    look = {"fontsize": 0.85 * font, "color": style.FADED, "label": "bound-label", "zorder": 3.4}
-    canvas.write_along(level, [f"launch floor {engineering(launch.rate, 's')}", "launch floor"], 1.0, **look)
+def _name_floor(canvas: LabelCanvas, panel: Panel) -> None:
+    launch, (low, high) = panel.roofs.launch() if panel.roofs else None, canvas.axes.get_ylim()
+    if launch and low < launch.rate < high:
+        level = canvas.segment(canvas.axes.get_xlim(), (launch.rate, launch.rate))
+        canvas.write_along(level, launch_words(panel.roofs), 1.0, "bound-label")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofexp.config.schema import FiguresConfig
 from roofexp.figures.canvas import limits, style
-from roofexp.figures.canvas.page import Page
+from roofexp.figures.canvas.frame import records
+from roofexp.figures.canvas.page import BELOW, Page
 from roofexp.figures.kinds.soak_course import (
     REASONS,
     Course,
@@ -64,7 +65,7 @@ def draw_soak(
     if point.clock is None or point.timing is None or not point.clock.readings.soak_s:
         return None
     course = course_of(point, samples, clocks, roofs)
-    if course is None or not course.known(course.rate):
+    if course is None or not course.has(course.rate):
         return None
     with style.themed(settings):
         return _draw(point, course, machine or (roofs.machine if roofs else None), roofs, settings)
@@ -78,20 +79,16 @@ def _draw(
     page = Page(settings, title(point, course), under(point, machine), notes(point, course, roofs))
     page.add_key(_key(strips, course, font))
     heights = [(HIGH if strip.high else LOW) * font for strip in strips]
-    total = sum(heights) + len(strips) * HEADING * font + (len(strips) - 1) * GAP * font
-    drawing = page.make(total, 3.3 * font)
-    left = 5.0 * font
-    width = page.width - 2 * page.edge - left - 0.8 * font
-    bottom = total
-    for i, (strip, height) in enumerate(zip(strips, heights, strict=True)):
+    bottom = sum(heights) + (len(strips) * HEADING + (len(strips) - 1) * GAP) * font
+    drawing = page.make(bottom, BELOW * font)
+    for strip, height in zip(strips, heights, strict=True):
         bottom -= height + HEADING * font
-        axes = page.axes(drawing, page.edge + left, bottom, width, height, label=f"strip {strip.heading}")
+        axes = page.axes(page.left, bottom, page.room(0.8), height, label=f"strip {strip.heading}")
         _draw_strip(axes, strip, point, course, font)
-        last = i == len(strips) - 1
-        axes.set_xlabel("Time (s)" if last else "")
-        axes.tick_params(labelbottom=last)
+        axes.set_xlabel("Time (s)" if strip is strips[-1] else "")
+        axes.tick_params(labelbottom=strip is strips[-1])
         bottom -= GAP * font
-    drawing.table = course.table
+    drawing.rows = records(course.table)
     return drawing
 
 
@@ -114,7 +111,7 @@ def _strips(point: Point, course: Course, machine: Machine | None, font: float) 
         Strip("Power", power, "W", mark=limit),
         Strip("Temperature", warm, "°C"),
     ]
-    kept = [strip._replace(lines=[line for line in strip.lines if course.known(line.column)]) for strip in strips]
+    kept = [strip._replace(lines=[line for line in strip.lines if course.has(line.column)]) for strip in strips]
     return [strip for strip in kept if strip.lines]
 
 
@@ -127,6 +124,8 @@ def _dashed(colour: str, width: float) -> dict[str, Any]:
 
 
 def _draw_strip(axes: Axes, strip: Strip, point: Point, course: Course, font: float) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     style.open_sides(axes)
     limits.grid(axes)
     axes.set_title(strip.heading, loc="left", fontsize=0.95 * font, weight="bold", pad=0.45 * font)
@@ -134,18 +133,17 @@ def _draw_strip(axes: Axes, strip: Strip, point: Point, course: Course, font: fl
     top = max(highest, strip.mark[0] if strip.mark else 0.0)
     scale, prefix = _scale(top) if strip.unit != "°C" else (1.0, "")
     axes.set_ylabel(f"{prefix}{strip.unit}")
-    axes.set_ylim(
-        0 if strip.unit != "Hz" else _floor(course, strip, scale), (1.17 if strip.mark else 1.08) * top / scale
-    )
+    low = _floor(course, strip, scale) if strip.unit == "Hz" else 0
+    axes.set_ylim(low, (1.17 if strip.mark else 1.08) * top / scale)
     axes.set_xlim(0, float(course.table["at_s"].iloc[-1]) + float(course.table["at_s"].iloc[0]))
-    axes.yaxis.set_major_locator(_locator(5 if strip.high else 4))
+    axes.yaxis.set_major_locator(MaxNLocator(5 if strip.high else 4))
     for colour, spans in zip(BANDS, course.held_back.values(), strict=False):
         for start, end in spans:
             axes.axvspan(start, end, color=colour, linewidth=0, zorder=0)
     for line in strip.lines:
-        known = course.table[course.table[line.column].notna()]
+        rows = course.table[course.table[line.column].notna()]
         look = {"zorder": 3, "solid_joinstyle": "round", **line.look}
-        axes.plot(known["at_s"], known[line.column] / scale, label=line.name, **look)
+        axes.plot(rows["at_s"], rows[line.column] / scale, label=line.name, **look)
     if strip.high:
         _write_end(axes, point, course, scale, font)
     if strip.mark:
@@ -160,7 +158,7 @@ def _write_end(axes: Axes, point: Point, course: Course, scale: float, font: flo
     """What is left once settled, as the record has it, below the end of the line."""
     late = recorded_rate(point, course)
     words = engineering(late, course.unit)
-    if course.known("attainable_per_s"):
+    if course.has("attainable_per_s"):
         words += f", {percent(late / ends(course, 'attainable_per_s')[1])} of the roof"
     look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 0.9 * font}
     low = float(course.table[course.rate].iloc[-len(course.table) // 3 :].min())
@@ -192,15 +190,8 @@ def _floor(course: Course, strip: Strip, scale: float) -> float:
 
 def _scale(value: float) -> tuple[float, str]:
     """A power of 1000 and its prefix."""
-    words = engineering(value, "|").split(" ")
-    prefix = words[-1].removesuffix("|")
+    prefix = engineering(value, "|").split(" ")[-1].removesuffix("|")
     return 1000.0 ** {"": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5}.get(prefix, 0), prefix
-
-
-def _locator(count: int) -> Any:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(count)
 
 
 def _key(strips: list[Strip], course: Course, font: float) -> list[Line2D]:

@@ -1,4 +1,4 @@
-"""The course of a soak in quarter seconds: rate, running roof, clocks, power, temperature, event reasons."""
+"""The course of a soak in quarter seconds (rate, running roof, clocks, power, temperature) and the words about it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Course(NamedTuple):
     def rate(self) -> str:
         return "flops_per_s" if self.unit == "FLOP/s" else "bytes_per_s"
 
-    def known(self, column: str) -> bool:
+    def has(self, column: str) -> bool:
         return column in self.table and bool((self.table[column] > 0).any())
 
 
@@ -87,8 +87,8 @@ def _counted_power_w(read: Sequence[Row], at_s: float, began_s: float) -> float 
     """Between the first and the last movement of the energy counter in the second around ``at_s``; idle time before the
     load began and the load are kept apart."""
     near = [row for row in read if abs(row["at_s"] - at_s) <= POWER_S / 2 and row.get("energy_j") is not None]
-    known = [row for row in near if (row["at_s"] >= began_s) == (at_s >= began_s)]
-    moved = [later for earlier, later in itertools.pairwise(known) if later["energy_j"] != earlier["energy_j"]]
+    alike = [row for row in near if (row["at_s"] >= began_s) == (at_s >= began_s)]
+    moved = [later for earlier, later in itertools.pairwise(alike) if later["energy_j"] != earlier["energy_j"]]
     if len(moved) < 2:
         return None
     first, last = moved[0], moved[-1]
@@ -113,8 +113,8 @@ def _attainable(point: Point, roofs: RoofSet | None, clock_hz: float | None) -> 
 def _spans(rows: list[dict[str, Any]], reason: str) -> list[tuple[float, float]]:
     """Joined stretches of rows with ``reason``; each row stands until the next."""
     spans: list[tuple[float, float]] = []
-    known = [row for row in rows if row["at_s"] is not None and row["event_reasons"]]
-    for row, following in itertools.pairwise(known):
+    read = [row for row in rows if row["at_s"] is not None and row["event_reasons"]]
+    for row, following in itertools.pairwise(read):
         if reason not in row["event_reasons"].split():
             continue
         if spans and row["at_s"] - spans[-1][1] < LAP_S / 2:
@@ -144,7 +144,7 @@ REASONS = {
     "sync_boost": "sync boost",
 }
 
-MOVED = 0.03  # a change that is told
+MOVED = 0.03  # smaller changes are not mentioned
 
 
 def title(point: Point, course: Course) -> str:
@@ -159,7 +159,7 @@ def title(point: Point, course: Course) -> str:
 
 
 def recorded_rate(point: Point, course: Course) -> float:
-    """The record's, which is that of the settled part: the figure says no other."""
+    """The rate in the record, that of the settled part: the figure gives no other."""
     assert point.work
     assert point.traffic
     assert point.timing
@@ -168,15 +168,15 @@ def recorded_rate(point: Point, course: Course) -> float:
 
 def ends(course: Course, column: str) -> tuple[float, float]:
     """Medians of the first second that is known (short soaks: of the first values) and of the last third."""
-    known = course.table[course.table[column] > 0]
-    first = known[known["at_s"] <= known["at_s"].iloc[0] + 1.0][column]
-    return float(first.median()), float(known[column].iloc[-max(1, len(known) // 3) :].median())
+    rows = course.table[course.table[column] > 0]
+    first = rows[rows["at_s"] <= rows["at_s"].iloc[0] + 1.0][column]
+    return float(first.median()), float(rows[column].iloc[-max(1, len(rows) // 3) :].median())
 
 
 def _because(course: Course, though: bool = False) -> str:
     """What the clock did, and what held it back."""
     reason = next((REASONS.get(reason, reason) for reason in course.held_back), None)
-    if not course.known("compute_hz"):
+    if not course.has("compute_hz"):
         return ""
     early, late = ends(course, "compute_hz")
     if abs(late / early - 1) <= MOVED:
@@ -208,26 +208,26 @@ def notes(point: Point, course: Course, roofs: RoofSet | None) -> list[str]:
     readings = point.clock.readings if point.clock else ClockReadings()
     assert point.timing
     settled = readings.settled_from_s
-    said = []
+    texts = []
     steps = f"in steps of {plain(2 * course.table['at_s'].iloc[0])} s as drawn"
     if is_unsettled(point):
-        said.append(f"The rate never settled: the record has the median rate of the last third, {steps}.")
+        texts.append(f"The rate never settled: the record has the median rate of the last third, {steps}.")
     elif settled is not None:
-        said.append(f"Settled from {settled:.1f} s on (dotted): the record has the median rate of this part, {steps}.")
-    if course.known("attainable_per_s") and roofs:
+        texts.append(f"Settled from {settled:.1f} s on (dotted): the record has the median rate of this part, {steps}.")
+    if course.has("attainable_per_s") and roofs:
         measured = f"measured on {roofs.measured[:10]}" if roofs.measured else "computed"
-        said.append(f"Roof: {measured}, redrawn at the clock of each moment.")
+        texts.append(f"Roof: {measured}, redrawn at the clock of each moment.")
     else:
-        said.append("No roofs were measured for this point.")
-    said += [_agreement(readings, name, reason) for name, reason in HELD_BACK.items()]
+        texts.append("No roofs were measured for this point.")
+    texts += [_agreement(readings, name, reason) for name, reason in HELD_BACK.items()]
     if point.joules and point.work:
         per = engineering(point.work.flops / point.joules, "FLOP/J") if point.work.flops else ""
         per = per or f"{engineering(point.joules, 'J')} per launch"
-        said.append(f"Energy once settled: {per} ({readings.energy_source}).")
+        texts.append(f"Energy once settled: {per} ({readings.energy_source}).")
     share = readings.timed_share
     if share is not None and share < 0.98:
-        said.append(f"In the launches themselves for {percent(share)} of the time.")
-    return said
+        texts.append(f"Launches took {percent(share)} of the time.")
+    return texts
 
 
 def _agreement(readings: ClockReadings, name: str, reason: str) -> str:
