@@ -56,7 +56,7 @@ class Pace:
 
     @property
     def longest_timed_s(self) -> float:
-        """So long is timed, beside the budget, where batches differ."""
+        """How long is timed at most, beside the budget, where batches differ."""
         return 0.0 if self.duty is None else max(LONGEST_TIMED_S, 3 * self.period_s)
 
     @property
@@ -88,7 +88,7 @@ class Pace:
 
 
 def pace_of(clock: Mapping[str, Any]) -> Pace:
-    """That of the ``clock`` group of the configuration."""
+    """The pace that the ``clock`` group of the configuration asks for."""
     if clock.get("mode") != "duty" or clock.get("duty") is None:
         return Pace()
     return Pace(float(clock["duty"]), float(clock.get("period_s") or 0.2))

@@ -45,8 +45,8 @@ def soak(
         nonlocal begun
         first, begun = not begun, True
         ahead_s = queued * sampler.launches * sampler.last_s
-        wanted = queued < FEWEST_AHEAD or ahead_s < AHEAD_S
-        return first or (wanted and now() - start + ahead_s < seconds)
+        has_room = queued < FEWEST_AHEAD or ahead_s < AHEAD_S
+        return first or (has_room and now() - start + ahead_s < seconds)
 
     with contextlib.closing(sampler.one_after_the_other(more)) as taken:
         for began_s, time_s in taken:
@@ -76,26 +76,27 @@ def settled(samples: Samples, within: float) -> tuple[Samples, float, list[Flag]
     taken = samples.each
     first_s, last_s = samples.at_s[0], samples.at_s[-1]
     width_s = max(LAP_S, (last_s - first_s) / WINDOWS)
-    found = windows([(at_s - first_s, time_s, launches) for at_s, time_s, launches in taken], width_s)
-    levels = [seconds / launches for seconds, launches in found.values()]
+    compared = windows([(at_s - first_s, time_s, launches) for at_s, time_s, launches in taken], width_s)
+    levels = [seconds / launches for seconds, launches in compared.values()]
     third = len(levels) * 2 // 3
-    end = median(sorted(levels[third:]))
-    good = [abs(level / end - 1) <= within for level in levels]
-    begin = next((i for i in range(third) if good[i] and sum(good[i:]) >= SETTLED_SHARE * len(good[i:])), None)
+    end = median(levels[third:])
+    near = [abs(level / end - 1) <= within for level in levels]
+    begin = next((i for i in range(third) if near[i] and sum(near[i:]) >= SETTLED_SHARE * len(near[i:])), None)
     flags = []
     if begin is None and len(levels) > 1:
         flags = [Flag("not settled", f"the rate still moved in the last third, by more than {within:.0%}")]
-    from_s = first_s + list(found)[third if begin is None else begin] * width_s
-    return _in_windows(samples, [each for each in taken if each[0] >= from_s], window_s(taken)), from_s, flags
+    from_s = first_s + list(compared)[third if begin is None else begin] * width_s
+    return _in_windows(samples, from_s, window_s(taken)), from_s, flags
 
 
-def _in_windows(samples: Samples, taken: list[tuple[float, float, int]], width_s: float) -> Samples:
-    found = windows(taken, width_s)
-    counts = [launches for _, launches in found.values()]
+def _in_windows(samples: Samples, from_s: float, width_s: float) -> Samples:
+    """The samples from ``from_s`` on, one for each window of ``width_s``."""
+    parts = windows((sample for sample in samples.each if sample[0] >= from_s), width_s)
+    counts = [launches for _, launches in parts.values()]
     return msgspec.structs.replace(
         samples,
-        time_s=[seconds / launches for seconds, launches in found.values()],
-        at_s=[number * width_s for number in found],
+        time_s=[seconds / launches for seconds, launches in parts.values()],
+        at_s=[number * width_s for number in parts],
         launches_per_sample=round(sum(counts) / len(counts)),
         launches_each=counts,
         batches=[],

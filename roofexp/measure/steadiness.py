@@ -1,13 +1,16 @@
-"""Order statistics of time samples: nothing is assumed about their distribution."""
+"""How steady the samples of a time are, and the flags for those that are not. No distribution is assumed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy
 
 from roofexp.config.settings import TimingSettings
 from roofexp.records.point import Flag, Timing
 from roofexp.records.samples import Samples, known_within, median, quantile
+from roofexp.text.numbers import engineering
 
 FEWEST_BATCHES = 3
 
@@ -16,14 +19,16 @@ def judge(timing: Timing, samples: Samples, settings: TimingSettings, window_s: 
     """Warnings about the time itself. ``window_s``: of a soak."""
     flags = []
     levels = _levels(samples, window_s)
-    spread, width = _spread(levels), half_width(samples)
+    ordered, width = sorted(levels), half_width(samples)
+    spread = (quantile(ordered, 0.95) - quantile(ordered, 0.05)) / (median(ordered) or math.inf)
     if spread > settings.noise or (width > settings.target and timing.samples < settings.max_samples):
         of = "" if levels is samples.time_s else "means of whole batches: " if samples.batches else "windows of time: "
-        told = f"p5 to p95 spans {spread:.1%}, {'mean' if samples.batches else 'median'} known to {width:.1%}"
-        flags.append(Flag("noisy", f"{of}{told} (target {settings.target:.1%})"))
+        message = f"p5 to p95 spans {spread:.1%}, {'mean' if samples.batches else 'median'} known to {width:.1%}"
+        flags.append(Flag("noisy", f"{of}{message} (target {settings.target:.1%})"))
     if timing.floor_s and timing.median_s < settings.timer_floors * timing.floor_s:
-        floors = timing.median_s / timing.floor_s
-        flags.append(Flag("too short", f"{floors:.1f} times what an empty launch takes ({timing.floor_s:.3g} s)"))
+        floor = engineering(timing.floor_s, "s")
+        message = f"{timing.median_s / timing.floor_s:.1f} times what an empty launch takes ({floor})"
+        flags.append(Flag("too short", message))
     change = drift(levels if samples.batches else samples.time_s)
     if abs(change) > settings.drift:
         flags.append(Flag("drifting", f"the last third of the samples took {change:+.1%} against the first"))
@@ -39,20 +44,22 @@ def half_width(samples: Samples) -> float:
 
 def batch_means(times: Sequence[float], batches: Sequence[int]) -> list[float]:
     """Mean of each batch; ``batches``: the number of the batch that each sample is of."""
-    found: dict[int, list[float]] = {}
+    return [sum(batch) / len(batch) for batch in _by_batch(times, batches)]
+
+
+def _by_batch(times: Sequence[float], batches: Sequence[int]) -> Iterable[list[float]]:
+    times_by_number: dict[int, list[float]] = {}
     for number, time_s in zip(batches, times, strict=False):
-        found.setdefault(number, []).append(time_s)
-    return [sum(batch) / len(batch) for batch in found.values()]
+        times_by_number.setdefault(number, []).append(time_s)
+    return times_by_number.values()
 
 
 def mean_half_width(values: Sequence[float]) -> float:
     """Half the 95 % interval of the mean by Student's t, over the mean. For two values or more."""
     from scipy.special import stdtrit
 
-    free, mean = len(values) - 1, sum(values) / len(values)
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / free)
-    factor = float(stdtrit(free, 0.975))
-    return factor * deviation / math.sqrt(len(values)) / mean if mean else 0.0
+    mean, error = float(numpy.mean(values)), float(numpy.std(values, ddof=1)) / math.sqrt(len(values))
+    return float(stdtrit(len(values) - 1, 0.975)) * error / mean if mean else 0.0
 
 
 def relative_half_width(times: Sequence[float]) -> float:
@@ -65,10 +72,8 @@ def relative_half_width(times: Sequence[float]) -> float:
 def batch_slowing(samples: Samples) -> float | None:
     """How much longer launches take at the end of a batch than at its beginning, relative: the median of the batches.
     A limit that acts within the batch shows here. None where batches have too few samples."""
-    found: dict[int, list[float]] = {}
-    for number, time_s in zip(samples.batches, samples.time_s, strict=False):
-        found.setdefault(number, []).append(time_s)
-    changes = sorted(batch[-1] / batch[0] - 1 for batch in found.values() if len(batch) >= 4 and batch[0])
+    batches = _by_batch(samples.time_s, samples.batches)
+    changes = [batch[-1] / batch[0] - 1 for batch in batches if len(batch) >= 4 and batch[0]]
     return median(changes) if changes else None
 
 
@@ -77,19 +82,11 @@ def drift(times: Sequence[float]) -> float:
     third = len(times) // 3
     if third < 3:
         return 0.0
-    return median(sorted(times[-third:])) / median(sorted(times[:third])) - 1
+    return median(times[-third:]) / median(times[:third]) - 1
 
 
 def _levels(samples: Samples, window_s: float | None) -> Sequence[float]:
     """What is compared: samples, whole batches or windows."""
-    numbers = samples.batches
-    if window_s:
-        numbers = [int(at_s / window_s) for at_s in samples.at_s]
+    numbers = [int(at_s / window_s) for at_s in samples.at_s] if window_s else samples.batches
     means = batch_means(samples.time_s, numbers)
     return means if len(means) >= FEWEST_BATCHES else samples.time_s
-
-
-def _spread(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = median(ordered)
-    return (quantile(ordered, 0.95) - quantile(ordered, 0.05)) / middle if middle else 0.0
