@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from roofexp.counters.counting import CountRequest, count_sweep
 from roofexp.ncu import session
@@ -194,6 +195,18 @@ def test_without_counters_the_cause_and_the_cure_are_said_once(tmp_path, sweep, 
 def test_without_ncu(sweep: Path) -> None:
     count(sweep, None)
     assert all(point.counted.unavailable.startswith("missing: ncu was not found") for point in points_of(sweep))
+
+
+def test_a_precision_that_the_kernel_has_lost_costs_no_other_point(sweep: Path, tmp_path: Path) -> None:
+    """The kernel's YAML may have been shortened since the point was measured."""
+    file = sweep / "2" / ".hydra" / "config.yaml"
+    config = yaml.safe_load(file.read_text())
+    config["kernel"]["precisions"] = ["fp64"]
+    file.write_text(yaml.safe_dump(config))
+    count(sweep, fake(tmp_path))
+    points = points_of(sweep)
+    assert [point.counted.unavailable is None for point in points] == [True, True, False, True]
+    assert "is written for fp64" in points[2].counted.unavailable
 
 
 def test_several_sessions_ask_once_for_what_none_can_have(tmp_path: Path) -> None:
