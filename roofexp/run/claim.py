@@ -35,7 +35,7 @@ def _made(folder: Path) -> Path:
     too_long = next((part for part in folder.parts if len(part.encode()) > LONGEST_NAME), None)
     if too_long:
         raise BadInputError(
-            f"name: the folder {too_long[:40]}… is longer than {LONGEST_NAME} bytes; give a short name="
+            f"outputs, name: the folder {too_long[:40]}… is longer than {LONGEST_NAME} bytes; shorten outputs= or name="
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     for number in itertools.count(1):
