@@ -264,6 +264,13 @@ def test_aliases_that_stand_for_billions_of_values_are_refused_at_once(tmp_path:
         read_yaml(tmp_path / "sweep.yaml")
 
 
+@pytest.mark.parametrize("text", ["- " * 100_000, "[" * 100_000, "? " * 100_000, "{a: " * 100_000])
+def test_yaml_that_is_nested_too_deep_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "deep.yaml").write_text(text)
+    with pytest.raises(BadInputError, match=r"deep\.yaml: [^\n]*$"):
+        read_yaml(tmp_path / "deep.yaml")
+
+
 def test_stored_roofs_that_cannot_be_read_are_measured_again(sweep: Path) -> None:
     (sweep / "stored.json").write_text(f"{'[' * 5000}")
     assert read_stored(sweep / "stored.json") is None

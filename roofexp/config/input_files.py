@@ -19,7 +19,7 @@ from roofexp.text.console import first_line, printable
 MIB = 1024**2
 LARGEST_BYTES = 128 * MIB
 LARGEST_RECORDS = 32 * MIB  # of JSON: as Python's objects it takes up to twenty times as much
-DEEPEST = 100
+DEEPEST = 40
 LONGEST_TEXT = 20_000
 LARGEST_NUMBER = 1e30  # of whole numbers: what is made of them stays finite
 MOST_CELLS = 4_000_000  # of a table

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import yaml
 
-from roofexp.config.input_files import read_bytes
+from roofexp.config.input_files import DEEPEST, read_bytes, shown
 from roofexp.errors import BadInputError
 from roofexp.text.console import first_line
 
 LARGEST_BYTES = 16 * 1024**2
 MOST_NODES = 2_000_000  # with every alias counted as often as it is used: nine lines of aliases can mean gigabytes
-DEEPEST = 100
+STEEP = re.compile(rf"^ {{{DEEPEST}}}|(?:[-?:]\s+){{{DEEPEST // 2}}}", re.M)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where it is there
@@ -72,9 +72,10 @@ def parse_yaml(text: str, where: str) -> Any:
     """YAML text as plain data; ``where`` names it in the BadInputError for text that cannot be used."""
     try:
         _refuse_explosions(text, where)
-        return yaml.load(text, _Loader)
+        content = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that does not exist
         raise BadInputError(f"{where}: {yaml_reason(error)}") from error
+    return shown(content, where)
 
 
 def read_mapping(file: Path) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def _refuse_explosions(text: str, where: str) -> None:
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = []
     total = 0
-    for event in yaml.parse(text, _Loader) if "*" in text or text.count("[") + text.count("{") > DEEPEST else ():
+    for event in yaml.parse(text, _Loader) if _may_explode(text) else ():
         if isinstance(event, yaml.AliasEvent):
             total += sizes.get(str(event.anchor), 1)
         elif isinstance(event, yaml.CollectionStartEvent):
@@ -112,3 +113,8 @@ def _refuse_explosions(text: str, where: str) -> None:
             total += 1
         if total > MOST_NODES or len(open_nodes) > DEEPEST:
             raise BadInputError(f"{where}: its aliases or nesting stand for more than {MOST_NODES} values; write less")
+
+
+def _may_explode(text: str) -> bool:
+    """Aliases, or marks of nesting enough to overflow the stack of the reader in C."""
+    return "*" in text or text.count("[") + text.count("{") > DEEPEST or STEEP.search(text) is not None

@@ -16,6 +16,7 @@ from roofexp.errors import BadInputError, SkippedError
 from roofexp.kernel.formula import evaluate, evaluate_count
 from roofexp.kernel.precision import STORAGE
 from roofexp.records.point import Work
+from roofexp.text.console import one_line
 
 RoleName = Literal["in", "out", "inout"]
 ROLES = get_args(RoleName)
@@ -100,6 +101,16 @@ def build_kernel(config: Mapping[str, Any], precision: Mapping[str, Any], size: 
     Raises SkippedError for a precision that the kernel is not written for, and BadInputError naming file, key, value
     and what is allowed.
     """
+    try:
+        return _built(config, precision, size, fill)
+    except BadInputError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:  # a stranger's configuration
+        where = f"kernel {config.get('name')!r}"
+        raise BadInputError(f"{where}: a key is missing, or holds another type of value ({one_line(error)})") from error
+
+
+def _built(config: Mapping[str, Any], precision: Mapping[str, Any], size: int, fill: str) -> Kernel:
     name = config["name"]
     where = f"kernel {name!r}"
     if size < 1:

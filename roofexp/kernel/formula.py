@@ -41,6 +41,8 @@ def evaluate(
     """
     if isinstance(formula, (int, float)):
         return formula
+    if not isinstance(formula, str):
+        raise BadInputError(f"{where}: a formula is a text or a number, not {type(formula).__name__}")
     # imported here: the help text of the program must not wait for it
     from simpleeval import (
         EvalWithCompoundTypes,
