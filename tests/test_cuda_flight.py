@@ -160,7 +160,7 @@ def test_launches_without_a_graph_are_queued_ahead_where_the_host_keeps_up(
     """As those of cuBLAS, which refuses capture: the fake stream refuses it too."""
     rig = Rig(monkeypatch, launch_s)
     kernel: Any = types.SimpleNamespace(operands=[])
-    loaded = CudaKernel(kernel, "cupy", {}, lambda: rig.gpu.queue(launch_s), rig.watch)
+    loaded = CudaKernel(kernel, "cupy", {}, [], lambda: rig.gpu.queue(launch_s), rig.watch)
     timing, samples, _ = measure_soak(
         loaded, msgspec.structs.replace(SETTINGS, seconds=1.0), False, None, now=rig.gpu.now, pace=Pace(now=rig.gpu.now)
     )

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 import random
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from roofexp.config.settings import TimingSettings
+from roofexp.devices.cpu.device import CpuDevice, CpuKernel
 from roofexp.errors import FailedError
+from roofexp.measure.bench import Bench, Request
 from roofexp.measure.duty_cycle import Pace, pace_of
 from roofexp.measure.sampler import IMPOSSIBLE_TIME, measure
 from roofexp.measure.soak import measure_soak
 from roofexp.measure.steadiness import batch_slowing, drift, half_width, mean_half_width, relative_half_width
+from roofexp.records.point import read_point_or_failure
 from roofexp.records.samples import Samples, known_within, median, median_interval, quantile, window_s, windows
+from tests.compared_sweeps import made
+from tests.kernel_cases import KERNELS, build
 
 SETTINGS = TimingSettings(
     name="test", target=0.005, budget_s=2.0, warmup_s=0.5, steady=0.02, batch_s=1e-3, min_samples=10, max_samples=2000,
@@ -342,3 +349,29 @@ def test_a_point_has_twenty_samples_and_ten_milliseconds() -> None:
     timing, samples, _ = flags(FakeKernel(lambda n: 2e-5), settings, cold=True)
     assert timing.samples >= 20
     assert samples.timed_s >= 0.01
+
+
+def test_an_impossible_time_fails_its_point_and_the_next_one_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(CpuDevice(1, [KERNELS]))
+    settings = msgspec.structs.replace(SETTINGS, budget_s=0.05, warmup_s=0.02)
+    request = Request(
+        kernel=build("vadd", "fp64", 1000), timing=settings, cold=False, seed=1, clock={"mode": "observe"}
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(CpuKernel, "run_hot", lambda self, launches: -1e-3 * launches)
+        reply = bench.run(request)
+    assert (reply.status, reply.reason_kind, reply.timing, reply.poisoned) == ("failed", IMPOSSIBLE_TIME, None, False)
+    assert bench.run(request).status == "ok"
+
+
+@pytest.mark.parametrize("time", ["0", "-0.001", "null", "1e300"])
+def test_a_record_with_an_impossible_time_is_a_failed_point(tmp_path: Path, time: str) -> None:
+    (tmp_path / "7").mkdir()
+    text = msgspec.json.encode(made("gemm", [1e-3] * 3)).decode()
+    good = tmp_path / "7/point.json"
+    good.write_text(text)
+    assert read_point_or_failure(good).status == "ok"
+    good.write_text(re.sub(r'"median_s":[^,]+', f'"median_s":{time}', text))
+    point = read_point_or_failure(good)
+    assert (point.status, point.job, point.timing) == ("failed", 7, None)
+    assert "median_s" in (point.reason or "")

@@ -89,6 +89,8 @@ def check(device: CudaDevice, kernel: Kernel, seed: int = 0) -> str | None:
     loaded = device.load(kernel, device.choose(kernel), seed)
     try:
         loaded.check()
+        loaded.run_hot(2)
+        loaded.check_after_timing()
     except FailedError as error:
         return f"{kernel.name} {kernel.precision} {kernel.shape} {kernel.params}: {error}"
     finally:
