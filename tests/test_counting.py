@@ -384,11 +384,15 @@ def test_no_temporary_file_is_left(sweep: Path, tmp_path: Path, monkeypatch: pyt
 # the end of a sweep
 
 
-def finished(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def finished(folder: Path, capsys: pytest.CaptureFixture[str], ncu: FakeNcu | None = None) -> tuple[int, str]:
+    """``ncu`` is named on the command line: a folder names no program that is run."""
     from roofexp.run.finish import finish
+    from roofexp.run.process import PROCESS
     from roofexp.run.progress import Run
 
-    code = finish(Run(folder, {"sweep_id": "s1"}, 4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PROCESS, "counters", {"ncu": str(ncu.path)} if ncu else {})
+        code = finish(Run(folder, {"sweep_id": "s1"}, 4))
     caught = capsys.readouterr()
     return code, caught.out + caught.err
 
@@ -397,7 +401,7 @@ def test_a_sweep_is_counted_before_its_table_is_made(tmp_path: Path, capsys: pyt
     ncu = fake(tmp_path)
     words = [SAXPY, "counters=hierarchy", f"counters.ncu={ncu.path}"]
     folder = make_sweep(tmp_path / "sweep", [*words, "size=1024"], [*words, "size=2048"])
-    code, said = finished(folder, capsys)
+    code, said = finished(folder, capsys, ncu)
     assert code == 0, said
     assert "counters 2 of 2 points: hierarchy, 4 passes" in said
     rows = list(csv.DictReader((folder / "points.csv").open()))
@@ -408,7 +412,7 @@ def test_a_sweep_without_permission_ends_well(tmp_path: Path, capsys: pytest.Cap
     ncu = fake(tmp_path, permission=True)
     words = [SAXPY, f"counters.ncu={ncu.path}"]  # the default level
     folder = make_sweep(tmp_path / "sweep", [*words, "size=1024"], [*words, "size=2048"])
-    code, said = finished(folder, capsys)
+    code, said = finished(folder, capsys, ncu)
     assert code == 0
     assert said.count("ERR_NVGPUCTRPERM") == 1
     assert "their traffic is modelled" in said
