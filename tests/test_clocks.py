@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from roofexp.clocks import HELD, asked_for, check_clock, find_roofs, roofs_mode
-from roofexp.clocks.hold import ClockHold, Held, Target, with_asked
+from roofexp.clocks.hold import ClockHold, HoldResult, Target, with_asked
 from roofexp.clocks.journal import Journal, allowed_modes, boot_id, left_over, new_record, restore_left_over
 from roofexp.clocks.lock_methods import NcuHold, clock_controls
 from roofexp.config.paths import conf_folder
@@ -55,7 +55,7 @@ class Rig:
 
         return ClockHold(self.journals, opening, lambda: self.ncu)
 
-    def ensure(self, clock: dict, hold: ClockHold | None = None) -> Held:
+    def ensure(self, clock: dict, hold: ClockHold | None = None) -> HoldResult:
         return (hold or self.hold).ensure(clock, lambda: TARGET, self.said.append)
 
     @property
@@ -270,23 +270,23 @@ def test_a_signal_while_clocks_are_given_back_waits_for_its_end(rig: Rig) -> Non
 
 
 def test_the_record_says_what_was_asked_and_what_was_held() -> None:
-    held = Held(asked="1200 MHz locked", locked=True)
+    held = HoldResult(asked="1200 MHz locked", locked=True)
     clock, flags = with_asked(Clock(compute_hz=1.19e9), held, 1.98e9)
     assert clock is not None
     assert (clock.asked, clock.readings.clocks_locked, flags) == ("1200 MHz locked", True, [])
-    _, (flag,) = with_asked(Clock(compute_hz=1.42e9), Held(asked="1800 MHz locked", locked=True), 1.98e9)
+    _, (flag,) = with_asked(Clock(compute_hz=1.42e9), HoldResult(asked="1800 MHz locked", locked=True), 1.98e9)
     assert flag.name == "clocks not held"
     assert "1420 MHz" in flag.message
     _, (flag,) = with_asked(
         Clock(compute_hz=1.9e9, readings=ClockReadings(nvml_sm_hz=1.98e9)),
-        Held(asked="base clock", locked=True),
+        HoldResult(asked="base clock", locked=True),
         1.98e9,
     )
     assert flag.name == "clocks not held"
-    clock, flags = with_asked(Clock(compute_hz=1.9e9), Held(asked="duty 0.4"), 1.98e9)
+    clock, flags = with_asked(Clock(compute_hz=1.9e9), HoldResult(asked="duty 0.4"), 1.98e9)
     assert clock is not None
     assert (clock.asked, clock.readings.clocks_locked is not None, flags) == ("duty 0.4", False, [])
-    assert with_asked(None, Held(), None) == (None, [])
+    assert with_asked(None, HoldResult(), None) == (None, [])
 
 
 # Deaths: a process that holds the clocks, ended from outside

@@ -79,7 +79,7 @@ class LockMethod(Protocol):
     def alive(self) -> bool: ...
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class HoldResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked of the clocks and what came of it. ``locked`` None: the mode holds nothing."""
 
     asked: str | None = None
@@ -116,17 +116,18 @@ class ClockHold:
         self._guard = EndingGuard(self.release)
         self._owner = os.getpid()
 
-    def ensure(self, clock: Mapping[str, Any], find_target: Callable[[], Target], say: Say) -> Held:
+    def ensure(self, clock: Mapping[str, Any], find_target: Callable[[], Target], say: Say) -> HoldResult:
         """Holds what the ``clock`` group asks for, and lets go of anything else. A refusal is reported once, and the
         run goes on. Raises BadInputError for a clock that this GPU does not have."""
         mode, asked = str(clock.get("mode")), asked_for(clock)
+        result = HoldResult(asked=asked, roofs_mode=roofs_mode(mode, asked))
         if mode not in HELD:
             self.release(say)
-            return Held(asked=asked, roofs_mode=roofs_mode(mode, asked))
+            return result
         target = find_target()
         key = (mode, clock.get("mhz"), bool(clock.get("shared")), target.identity.get("uuid"))
         if key == self._key and self._method is not None and self._method.alive():
-            return Held(asked=asked, locked=True, roofs_mode=roofs_mode(mode, asked))
+            return msgspec.structs.replace(result, locked=True)
         self.release(say)
         if key not in self._refusals:
             try:
@@ -136,9 +137,9 @@ class ClockHold:
                     say(f"clocks: {asked} is not possible here: {error}. Going on with the clocks as they are")
                 self._refusals[key] = str(error)
         if key in self._refusals:
-            return Held(asked=asked, locked=False, reason=self._refusals[key])
+            return HoldResult(asked=asked, locked=False, reason=self._refusals[key])
         self._key = key
-        return Held(asked=asked, locked=True, roofs_mode=roofs_mode(mode, asked))
+        return msgspec.structs.replace(result, locked=True)
 
     def release(self, say: Say = print) -> None:
         """Undoes what was taken. Where that is refused the journal stays, and the next start tries again."""
@@ -218,7 +219,7 @@ NOT_LOCKED = "clocks not locked"
 NEAR = 0.03  # of the clock that was asked for
 
 
-def with_asked(clock: Clock | None, held: Held, nominal_hz: float | None) -> tuple[Clock | None, list[Flag]]:
+def with_asked(clock: Clock | None, held: HoldResult, nominal_hz: float | None) -> tuple[Clock | None, list[Flag]]:
     """The clock with ``asked``, and ``clocks_locked`` where a lock was asked for; a flag where it was not held."""
     if clock is None:
         return (Clock(compute_hz=None, asked=held.asked) if held.asked else None), []
@@ -231,7 +232,7 @@ def with_asked(clock: Clock | None, held: Held, nominal_hz: float | None) -> tup
     return clock, _not_held(clock, held, nominal_hz)
 
 
-def _not_held(clock: Clock, held: Held, nominal_hz: float | None) -> list[Flag]:
+def _not_held(clock: Clock, held: HoldResult, nominal_hz: float | None) -> list[Flag]:
     """A lock that the driver granted and the SMs did not keep: power and temperature stand above it."""
     mhz, _, rest = (held.asked or "").partition(" MHz")
     asked_hz, kept_hz = float(mhz) * 1e6 if rest else None, clock.compute_hz

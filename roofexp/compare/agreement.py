@@ -79,12 +79,6 @@ class PlacedSweep(msgspec.Struct, frozen=True, kw_only=True):
     machines: dict[str, Machine]
     placing: PlacingSettings
 
-    def machine_of(self, point: Point) -> Machine | None:
-        return self.machines.get(point.machine_id or "")
-
-    def roofs_of(self, point: Point) -> RoofSet | None:
-        return roofs_of(point, self.roofs)
-
 
 PlacedSweeps = tuple[PlacedSweep, PlacedSweep]
 
@@ -180,7 +174,7 @@ def _fraction(point: Point) -> float | None:
 
 def _modelled_fraction(point: Point, side: PlacedSweep) -> float | None:
     """The fraction as it would be without counters."""
-    roofs, machine = side.roofs_of(point), side.machine_of(point)
+    roofs, machine = roofs_of(point, side.roofs), side.machines.get(point.machine_id or "")
     if roofs is None or machine is None or point.work is None:
         return None
     traffic = model_traffic(point.work, machine, point.cache_state == "cold")

@@ -120,8 +120,7 @@ def _median_error(ordered: Sequence[float]) -> float:
     half = (count + 1) / 2
     weights = numpy.diff(betainc(half, half, numpy.arange(count + 1) / count))
     values = numpy.asarray(ordered, dtype=float)
-    centre = float(weights @ values)
-    return math.sqrt(max(float(weights @ (values - centre) ** 2), 0.0))
+    return math.sqrt(max(float(weights @ (values - weights @ values) ** 2), 0.0))
 
 
 def _resolution(ordered: Sequence[float]) -> float:

@@ -16,6 +16,7 @@ from roofexp.placing.limits import MachineLimits, load_machine_limits, machine_n
 from roofexp.placing.roofline import attainable, ridge
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Point
+from roofexp.text.numbers import machine_short
 
 LIMITS = "limits"  # the code version of roofs that were computed, not measured
 CACHE_NOTE = "its traffic is that of a cache here, and only DRAM limits are published"
@@ -59,7 +60,7 @@ def card_from(config: Any) -> MachineLimits | None:
 def peak(card: MachineLimits, precision: str) -> float | None:
     """The highest dense peak of a precision, on CUDA or on tensor cores, as the measured roof of it is."""
     peaks = [card.peak_flops_per_s(name) for name in (precision, f"{precision}_tensor")]
-    return max((found for found in peaks if found), default=None)
+    return max(filter(None, peaks), default=None)
 
 
 def place_elsewhere(point: Point, card: MachineLimits) -> AtBest:
@@ -111,7 +112,5 @@ def roofs_of_card(card: MachineLimits, precisions: Sequence[str]) -> RoofSet:
 
 def short_name(card: MachineLimits) -> str:
     """The name of its file in conf/machine; else its own, fit for a file name."""
-    from roofexp.text.numbers import machine_short
-
-    known = (name for name in machine_names() if load_machine_limits(name).name == card.name)
-    return next(known, machine_short(card.name))
+    names = (name for name in machine_names() if load_machine_limits(name).name == card.name)
+    return next(names, machine_short(card.name))

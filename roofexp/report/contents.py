@@ -41,9 +41,6 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         return str(self.sweep.get("name") or self.folder.resolve().name)
 
-    def machine_of(self, point: Point) -> Machine | None:
-        return self.machines.get(point.machine_id or "")
-
     def machine_name(self, machine_id: str | None) -> str:
         machine = self.machines.get(machine_id or "")
         return machine.name if machine else machine_id or "no machine"

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from roofexp.clocks.hold import ClockHold, Held, Target
+from roofexp.clocks.hold import ClockHold, HoldResult, Target
 from roofexp.clocks.journal import ncu_or_none, open_gpu
 from roofexp.config.paths import cache_folder, kernel_roots
 from roofexp.config.settings import TimingSettings
@@ -90,7 +90,7 @@ class Session:
         file = stored_file(outputs / "roofs", machine.machine_id, mode, str(config.get("fill") or "normal"))
         return notice(missing, machine.device, read_stored(file), store.set.code_version)
 
-    def hold_clocks(self, clock: Mapping[str, Any], say: Announce) -> Held:
+    def hold_clocks(self, clock: Mapping[str, Any], say: Announce) -> HoldResult:
         """What the ``clock`` group asks for, held from now on until another one is asked for or the session stops."""
         return self._clocks.ensure(clock, self._target, say)
 

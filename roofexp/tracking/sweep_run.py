@@ -39,10 +39,6 @@ class SweepFolder(msgspec.Struct, frozen=True, kw_only=True):
     machines: dict[str, str]  # machine_id to name
 
     @property
-    def sweep_id(self) -> str:
-        return str(self.sweep["sweep_id"])
-
-    @property
     def records(self) -> list[Point]:
         return [point for point, _ in self.points.values()]
 
