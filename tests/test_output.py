@@ -126,3 +126,22 @@ def test_no_home_folder_is_no_obstacle(
     before = os.environ.get("HOME")
     ensure_home()
     assert os.environ.get("HOME") == before
+
+
+COUNTER = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+HEAD = f'"ID","Process ID","Kernel Name","CC","gpu__time_duration.sum","dram__bytes.sum","{COUNTER}"'
+ROWS = [HEAD, '"","","","","ns","byte","inst"', '"0","1","k$\\frac$x","9.0","200000","800000000","67108864"']
+
+
+@pytest.mark.parametrize("rc", [b"text.usetex: True\nfont.size: 30\nsavefig.dpi: 20\nbackend: QtAgg\n", b"\xff\xfe"])
+def test_the_users_matplotlibrc_and_a_dollar_in_a_name_change_no_figure(
+    program: Run, tmp_path: Path, rc: bytes
+) -> None:
+    (tmp_path / "a.csv").write_text("\n".join(ROWS) + "\n")
+    words = ("a.csv", "--machine", "h200", "--figure")
+    assert program(*words, "clean", bare=True, module="roofexp.place").returncode == 0
+    (tmp_path / "matplotlibrc").write_bytes(rc)
+    done = program(*words, "with_rc", bare=True, module="roofexp.place")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "with_rc.png").read_bytes() == (tmp_path / "clean.png").read_bytes()
+    assert r"k$\frac$x" in (tmp_path / "with_rc.svg").read_text()
