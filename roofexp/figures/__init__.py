@@ -50,12 +50,12 @@ def draw_all(
     machines = _machines(sweep_folder, roof_sets)
     names = {machine_id: machine.name for machine_id, machine in machines.items()}
     points = points.assign(machine_name=[names.get(machine, machine) for machine in _column(points, "machine_id")])
-    wanted = [
+    drawings = [
         *_of_groups(points, roof_sets, names, settings, latency_share),
         *_of_models(points, roof_sets, names, settings),
         *_of_soaks(sweep_folder, points, roof_sets, machines, settings),
     ]
-    return [path for stem, draw in wanted for path in _written(sweep_folder / "figures" / stem, draw)]
+    return [path for stem, draw in drawings for path in _written(sweep_folder / "figures" / stem, draw)]
 
 
 def _machines(sweep_folder: Path, roof_sets: Sequence[RoofSet]) -> dict[str, Machine]:
@@ -89,12 +89,12 @@ def _of_groups(
     for group in groups:
         name = f"{group.machine}_{group.clock_mode}" if modes and group.clock_mode else group.machine
         ending = f"_{name}" if len(groups) > 1 else ""
-        given = (group.points, group.roofs, settings)
-        yield f"roofline_{name}", partial(draw_roofline, *given)
-        yield f"size_sweep{ending}", partial(draw_size_sweep, *given, None, latency_share)
-        yield f"hierarchy{ending}", partial(draw_hierarchy, *given)
-        yield f"staircase{ending}", partial(draw_staircase, *given)
-        yield f"energy{ending}", partial(draw_energy, *given)
+        inputs = (group.points, group.roofs, settings)
+        yield f"roofline_{name}", partial(draw_roofline, *inputs)
+        yield f"size_sweep{ending}", partial(draw_size_sweep, *inputs, None, latency_share)
+        yield f"hierarchy{ending}", partial(draw_hierarchy, *inputs)
+        yield f"staircase{ending}", partial(draw_staircase, *inputs)
+        yield f"energy{ending}", partial(draw_energy, *inputs)
 
 
 def _of_models(
@@ -137,7 +137,7 @@ def _of_soaks(
         rows = samples.get(point.job, []), clocks.get(point.job, [])
         roofs = roofs_of(point, roof_sets)
         name = re.sub(r"[^\w.]+", "_", point.label)
-        ending = f"_{point.job}" if sum(each.label == point.label for each in soaks) > 1 else ""
+        ending = f"_{point.job}" if sum(other.label == point.label for other in soaks) > 1 else ""
         yield (
             f"soak_{name}{ending}",
             partial(draw_soak, point, *rows, machines.get(str(point.machine_id)), roofs, settings),
@@ -157,15 +157,15 @@ def _written(stem: Path, draw: Draw) -> list[Path]:
 def _groups(points: DataFrame, roof_sets: Sequence[RoofSet], full: Mapping[str, str]) -> Iterator[Group]:
     """Points without a machine (skipped, failed) are shown beside those of the first one, where notes name them."""
     ids, modes, asked = (_column(points, name) for name in ("machine_id", "clock_mode", "clock_asked"))
-    known = [machine for machine in ids if machine] or [roofs.machine.machine_id for roofs in roof_sets]
-    machines = [machine or (known[0] if known else "") for machine in ids]
+    first = next(filter(None, [*ids, *(roofs.machine.machine_id for roofs in roof_sets)]), "")
+    machines = [machine or first for machine in ids]
     names = _short_names(dict.fromkeys(machines), full)
     # each locked clock has roofs of its own, so that they do not share a figure; shares of a duty do
     locked = [text if mode == "locked" else "" for mode, text in zip(modes, asked, strict=True)]
     keys = list(zip(machines, modes, locked, strict=True))
     for key in dict.fromkeys(keys):
         machine, mode, text = key
-        rows = points[[each == key for each in keys]]
+        rows = points[[own == key for own in keys]]
         name = roofs_mode(mode, text) if text else mode
         yield Group(names[machine], name, rows, find_roofs(roof_sets, machine, mode, text))
 

@@ -124,6 +124,7 @@ def _tick_text(value: float, prefixes: bool) -> str:
     return plain(value) if not prefixes and value < 5e3 else engineering(value)
 
 
+INTENSITY = "Arithmetic intensity (FLOP/B)"
 STRIP = 11.0  # width of the strip beside a plane
 
 
@@ -136,10 +137,11 @@ class Place(NamedTuple):
     height: float
 
 
-def equal_plane(page: Page, left: float, bottom: float, plane: Plane, **words: Any) -> Axes:
-    """Axes on which decades are equally long; ``words`` are ``xlabel`` and ``ylabel``."""
+def equal_plane(page: Page, left: float, bottom: float, plane: Plane, **look: Any) -> Axes:
+    """Axes on which decades are equally long, of FLOP/s against intensity unless ``look`` says otherwise."""
     place = Place(left, bottom, plane.decade * plane.x.extent, plane.height)
-    axes = log_axes(page, place, plane.x, plane.y, label="plane", **words)
+    look = {"xlabel": INTENSITY, "ylabel": "FLOP/s", "label": "plane", **look}
+    axes = log_axes(page, place, plane.x, plane.y, **look)
     axes.set_aspect("equal", adjustable="box")
     return axes
 

@@ -130,7 +130,10 @@ RIGHT = 0.9  # room at the right of axes without labels there
 class Page:
     """Lays out one figure: the header and the footer take what their text needs, the axes get a given height."""
 
-    def __init__(self, settings: FiguresConfig, title: str, under: str, notes: Sequence[str]) -> None:
+    def __init__(
+        self, settings: FiguresConfig, title: str, under: str, notes: Sequence[str], key: Sequence[Line2D] = ()
+    ) -> None:
+        """``key``: a mark for each colour and shape, with its meaning as label."""
         self.settings = settings
         self.font = settings.font_pt
         self.width = style.width_in(settings) * 72
@@ -141,9 +144,10 @@ class Page:
         self.under = style.wrapped(under, room, self.font)
         self.note = style.wrapped(" ".join(note for note in notes if note), room, SMALL * self.font)
         self.key: list[list[tuple[float, Line2D]]] = []  # rows of marks, each with its place from the left
+        self._lay_out_key(key)
 
-    def add_key(self, handles: Sequence[Line2D]) -> None:
-        """What colours and marks mean, line after line as it fits."""
+    def _lay_out_key(self, handles: Sequence[Line2D]) -> None:
+        """Line after line as it fits."""
         size, x = 0.9 * self.font, self.edge
         for handle in handles:
             width = style.text_width(str(handle.get_label()), size) + 2.9 * size

@@ -169,8 +169,7 @@ class _Comparison:
             plane = self._plane(page)
             between = (BELOW + HEADING) * self.font
             drawing = page.make(plane.height + between + lower, BELOW * self.font)
-            titles = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
-            self._draw_plane(equal_plane(page, page.left, lower + between, plane, **titles), plane)
+            self._draw_plane(equal_plane(page, page.left, lower + between, plane), plane)
         self._draw_lower(page, lower)
         return drawing
 
@@ -187,9 +186,7 @@ class _Comparison:
             else "",
             f"{beyond} more with smaller changes are in the table." if beyond > 0 else "",
         ]
-        page = Page(self.settings, self._title(), self._under(), notes)
-        page.add_key(self._key())
-        return page
+        return Page(self.settings, self._title(), self._under(), notes, self._key())
 
     def _title(self) -> str:
         changed = [row for row in self.comparison.changed if row in self.rows]

@@ -125,13 +125,13 @@ class _Energy:
         lift = power + 0.9 * self.font if power else 0.0
         drawing = page.make(plane.height + lift, BELOW * self.font)
         left = page.left + self.strip_pt
-        axes = equal_plane(page, left, lift, plane, ylabel="FLOP/J")
+        axes = equal_plane(page, left, lift, plane, xlabel="", ylabel="FLOP/J")
         finish(axes, "right" if len(self.in_strip) else "left")
         if power:
             axes.tick_params(labelbottom=False)
             self._draw_power(Place(left, 0, plane.decade * plane.x.extent, power), plane.x)
         else:
-            axes.set_xlabel("Arithmetic intensity (FLOP/B)")
+            axes.set_xlabel(limits.INTENSITY)
         self._draw_plane(axes, plane)
         if len(self.in_strip):
             order, across = limits.strip_order(self.in_strip)
@@ -152,9 +152,8 @@ class _Energy:
             words.traffic_note(self.frame),
             words.flags_note(self.frame),
         ]
-        page = Page(self.settings, energy_title(self.frame), words.machine_line(self.frame, self.roofs), notes)
-        page.add_key(marks.key(self.frame, self.colours, self.mark_pt))
-        return page
+        under, key = words.machine_line(self.frame, self.roofs), marks.key(self.frame, self.colours, self.mark_pt)
+        return Page(self.settings, energy_title(self.frame), under, notes, key)
 
     def _plane(self) -> Plane:
         x = limits.decades_of(self.on_plane["intensity_flop_per_byte"], 0.5, 0.6) or Decades(-2, 2)
@@ -221,7 +220,7 @@ class _Energy:
     def _draw_power(self, place: Place, x: Decades) -> None:
         """Watts below the plane, from zero; the power limit as a line."""
         rows = self.on_plane[self.on_plane["power_w"] > 0]
-        axes = log_axes(self.page, place, x, Decades(0, 3), label="power", xlabel="Arithmetic intensity (FLOP/B)")
+        axes = log_axes(self.page, place, x, Decades(0, 3), label="power", xlabel=limits.INTENSITY)
         top = 1.18 * max([*rows["power_w"], self.limit_w or 0.0], default=1.0)
         axes.set(yscale="linear", ylim=(0, top), ylabel="W")
         finish(axes, "right" if len(self.in_strip) else "left")

@@ -141,8 +141,7 @@ class _Hierarchy:
         page = self._page()
         plane = self._plane(page)
         drawing = page.make(plane.height, BELOW * self.font)
-        titles = {"xlabel": "Arithmetic intensity at the level (FLOP/B)", "ylabel": "FLOP/s"}
-        axes = equal_plane(page, page.left, 0, plane, **titles)
+        axes = equal_plane(page, page.left, 0, plane, xlabel="Arithmetic intensity at the level (FLOP/B)")
         draw_roofs(axes, self.lines, plane)
         paths = self._draw_points(axes)
         canvas = LabelCanvas(axes, [place for path in paths for place in path], self.mark_pt)
@@ -164,9 +163,7 @@ class _Hierarchy:
             f"Not drawn: {self.left_out} of {total} points, which points.csv has." if self.left_out else "",
         ]
         under = words.machine_line(self.rows, self.roofs)
-        page = Page(self.settings, hierarchy_title(self.rows, self.roofs), under, notes)
-        page.add_key(self._key())
-        return page
+        return Page(self.settings, hierarchy_title(self.rows, self.roofs), under, notes, self._key())
 
     def _key(self) -> list[Line2D]:
         levels = [level for level in COUNTED_LEVELS if (self.rows[f"intensity_{level}_flop_per_byte"] > 0).any()]

@@ -87,8 +87,7 @@ class _RidgeShift:
         height = (0.24 if self.wide else 0.5) * room
         row_height = height + (HEADING + BELOW) * self.font
         drawing = page.make(plane.height + len(rows) * row_height, BELOW * self.font)
-        titles = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
-        axes = equal_plane(page, page.left, len(rows) * row_height, plane, **titles)
+        axes = equal_plane(page, page.left, len(rows) * row_height, plane)
         self._add_ridges(drawing)
         draw_ridge_plane(axes, self.ridges, self.shown, self.colours, self.font, self.mark_pt, self.by_threads)
         for i, row in enumerate(reversed(rows)):
@@ -187,10 +186,10 @@ class _RidgeShift:
             words.flags_note(self.frame),
         ]
         under = words.machine_line(self.frame, self.roof_sets[0])
-        page = Page(self.settings, ridge_title(self.ridges, self.kernels, self.by_threads), under, notes)
+        title = ridge_title(self.ridges, self.kernels, self.by_threads)
         shown = self.frame[self.frame["kernel"].isin({kernel.kernel for kernel in self.shown})]
-        page.add_key(marks.key(shown, self.colours, self.mark_pt) if len(shown) else [])
-        return page
+        key = marks.key(shown, self.colours, self.mark_pt) if len(shown) else []
+        return Page(self.settings, title, under, notes, key)
 
     def _out_of_sight(self) -> str:
         """Kernels that no ridge comes near to."""
@@ -256,7 +255,7 @@ def abscissa(rows: DataFrame) -> Abscissa:
     by_clock = rows.groupby("held_by", sort=False)["compute_hz"].median().sort_values()
     if len(by_clock) > 1:
         return Abscissa("held_by", "", [str(name) for name in by_clock.index])
-    return Abscissa("intensity_flop_per_byte", "Arithmetic intensity (FLOP/B)", [])
+    return Abscissa("intensity_flop_per_byte", limits.INTENSITY, [])
 
 
 def worth_drawing(rows: DataFrame) -> bool:

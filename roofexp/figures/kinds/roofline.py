@@ -71,8 +71,7 @@ class _Roofline:
         strip_pt = limits.strip_width(page, len(self.in_strip))
         plane = self._plane(page, strip_pt)
         drawing = page.make(plane.height, BELOW * self.font)
-        titles = {"xlabel": "Arithmetic intensity (FLOP/B)", "ylabel": "FLOP/s"}
-        axes = equal_plane(page, page.left + strip_pt, 0, plane, **titles)
+        axes = equal_plane(page, page.left + strip_pt, 0, plane)
         finish(axes, "right" if len(self.in_strip) else "left")
         draw_roofs(axes, self.lines, plane)
         self._draw_paths(axes)
@@ -100,9 +99,7 @@ class _Roofline:
             words.names_note(len(self.drawn), self.settings.labels),
             not_drawn(self.frame),
         ]
-        page = Page(self.settings, self.title, self.under, notes)
-        page.add_key(marks.key(self.drawn, self.colours, self.mark_pt))
-        return page
+        return Page(self.settings, self.title, self.under, notes, marks.key(self.drawn, self.colours, self.mark_pt))
 
     def _plane(self, page: Page, strip_pt: float) -> Plane:
         """Limits from positive values only; roofs reach past the points and the ridges on both sides."""

@@ -76,8 +76,8 @@ def _draw(
 ) -> Drawing:
     font = settings.font_pt
     strips = _strips(point, course, machine, font)
-    page = Page(settings, title(point, course), under(point, machine), notes(point, course, roofs))
-    page.add_key(_key(strips, course, font))
+    footnotes, key = notes(point, course, roofs), _key(strips, course, font)
+    page = Page(settings, title(point, course), under(point, machine), footnotes, key)
     heights = [(HIGH if strip.high else LOW) * font for strip in strips]
     bottom = sum(heights) + (len(strips) * HEADING + (len(strips) - 1) * GAP) * font
     drawing = page.make(bottom, BELOW * font)
