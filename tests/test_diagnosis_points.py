@@ -255,7 +255,7 @@ def test_planted_faults_expect_verdicts_that_exist() -> None:
     assert set(planted.values()) - {None} <= set(read_rules().names)
     assert len(planted) >= 16
     swept = yaml.safe_load((CONF / "experiment/faults.yaml").read_text())["hydra"]["sweeper"]["params"]["kernel"]
-    assert sorted(name.removeprefix("faults/") for name in swept.split(",")) == faults()
+    assert swept == "${options:kernel,faults/*}"  # test_experiments composes what it stands for
 
 
 def test_expected_against_found(tmp_path: Path, timed: Point) -> None:

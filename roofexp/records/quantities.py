@@ -13,4 +13,4 @@ Rate = Annotated[float, Meta(ge=0, le=1e30)]  # FLOP/s, B/s, Hz
 RoofRate = Annotated[float, Meta(ge=1e-15, le=1e30)]  # FLOP/s, B/s, or s of a launch: points are divided by it
 Amount = Annotated[float, Meta(ge=-1e30, le=1e30)]  # a ratio, or a reading that may be negative
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Name = Annotated[str, Meta(max_length=1000)]
+Name = Annotated[str, Meta(max_length=20_000)]
