@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from roofexp.devices import device_lock
 from roofexp.devices.device_lock import FOLDER, DeviceLock, core_names, gpu_names, lock_folder
@@ -272,3 +273,10 @@ def test_jobs_of_a_launcher_take_turns(tmp_path: Path, cache_folder: Path) -> No
     spans = sorted(measured(tmp_path / "sweep"))
     for (began, took_s), (later, _) in itertools.pairwise(spans):
         assert later >= began + took_s
+
+
+def test_the_name_left_beside_a_lock_has_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["roofexp", "kernel=vadd", "tracking.uri=http://me:geheim@server"])
+    lock = FileLock(tmp_path / "core-0.lock")
+    device_lock._sign(lock)
+    assert "geheim" not in (tmp_path / "core-0.holder").read_text()

@@ -34,7 +34,6 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return dict(super().construct_mapping(node, deep))
 
 
-
 class _Dumper(yaml.SafeDumper):
     """Quotes the texts that would be read as numbers."""
 

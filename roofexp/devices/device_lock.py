@@ -20,6 +20,7 @@ import msgspec
 from roofexp.config.paths import cache_folder
 from roofexp.devices.cpu.files import cpus_in, read_text
 from roofexp.devices.cpu.machine import SYSTEM
+from roofexp.text.addresses import without_secrets
 
 FOLDER = "ROOFEXP_LOCK_FOLDER"  # the environment's name for another folder, as where containers share a GPU
 SHARED = Path("/tmp/roofexp-locks")
@@ -139,7 +140,7 @@ def _holder_file(lock: Any) -> Path:
 def _sign(lock: Any) -> None:
     """Leaves this process's name beside the lock; a lock serves its purpose without."""
     words = [Path(sys.argv[0]).name.replace("__main__.py", "roofexp") or "python", *sys.argv[1:]]
-    holder = Holder(os.getpid(), " ".join(" ".join(words).split())[:LONGEST_COMMAND])
+    holder = Holder(os.getpid(), without_secrets(" ".join(" ".join(words).split()))[:LONGEST_COMMAND])
     with contextlib.suppress(OSError):
         flags = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
         file = _holder_file(lock)
@@ -161,7 +162,9 @@ def _holder(lock: Any) -> str:
             holder = msgspec.json.decode(opened.read(10 * LONGEST_COMMAND), type=Holder)
     except (OSError, msgspec.MsgspecError):
         return "another roofexp"
-    command = "".join(letter if letter.isprintable() else "?" for letter in holder.command[:LONGEST_COMMAND])
+    command = "".join(
+        letter if letter.isprintable() else "?" for letter in without_secrets(holder.command)[:LONGEST_COMMAND]
+    )
     return f"process {holder.pid} ({command})"
 
 

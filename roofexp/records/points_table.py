@@ -142,9 +142,7 @@ def _counted(row: Row) -> Counted | None:
         return None
     if told not in ("basic", "hierarchy", "diagnosis", "named metrics"):
         return Counted(unavailable=told)
-    levels: dict[str, Any] = {
-        f"{level}_bytes": _whole(row, f"counted_{level}_bytes") for level in COUNTED_LEVELS
-    }
+    levels: dict[str, Any] = {f"{level}_bytes": _whole(row, f"counted_{level}_bytes") for level in COUNTED_LEVELS}
     return Counted(
         level=told,
         flops=_whole(row, "issued_flops"),

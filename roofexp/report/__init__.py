@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 from pathlib import Path
@@ -22,6 +23,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 FEW = 6  # points named beside a warning; the rest unfolds
 
 
+@functools.cache
 def environment() -> Any:
     """Every text is escaped unless a template says otherwise; an unknown name is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

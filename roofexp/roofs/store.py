@@ -136,7 +136,7 @@ class RoofStore:
             self.keep([with_checks(r, [checks[r.name]]) if r.name in checks else r for r in self.set.roofs])
         disturbed = sum(outcome.disturbed for outcome in outcomes)
         if disturbed:
-            announce(f"{disturbed} roofs were measured with cores held back; the next sweep measures them again")
+            announce(f"{disturbed} roofs were disturbed while they were measured; the next sweep measures them again")
 
     def sustain(self, benchmarks: Sequence[Benchmark], timing: TimingSettings, run: Run, announce: Announce) -> None:
         """Runs them until the clock has settled; each result is kept at once."""

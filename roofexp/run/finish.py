@@ -97,6 +97,9 @@ def collected(folder: Path, interrupted: bool) -> tuple[list[Point], bool]:
     except OSError as error:
         print(f"table: {explain_disk(error)}; make room, then resume={relative(folder)}", file=sys.stderr)
         return read_sweep_points(folder), False
+    except (BadInputError, ValueError) as error:  # a file of the sweep that something else damaged
+        print(f"table: {one_line(error)}", file=sys.stderr)
+        return read_sweep_points(folder), False
 
 
 def pass_gate(run: Run, interrupted: bool) -> list[str]:
