@@ -70,7 +70,7 @@ def test_pauses_are_in_the_energy_of_a_launch_and_whole_periods_are_compared() -
     assert "pauses included" in str(clock.readings.energy_source)
     assert "filled" not in str(clock.readings.energy_source)
     gappy, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 10, 30, 1.0, busy_s=0.4), cold=False, period_s=0.2)
-    assert "launches filled 75% of the work" in str(gappy.readings.energy_source)
+    assert "launches filled 75 % of the work" in str(gappy.readings.energy_source)
 
 
 def test_too_short_a_part_and_flushes_between_launches_give_no_energy() -> None:
@@ -85,7 +85,7 @@ def test_too_short_a_part_and_flushes_between_launches_give_no_energy() -> None:
     assert "share" in str(mostly.readings.energy_source)
     gaps, _ = clock_facts(Clock(compute_hz=1e9), rows, taken(1e-3, 1, 250, 1.0), cold=False)
     assert gaps.readings.energy_per_launch_j is None  # the host takes three times as long: 2 J, not 0.5
-    assert "25%" in str(gaps.readings.energy_source)
+    assert "25 %" in str(gaps.readings.energy_source)
 
 
 def test_no_counter_no_energy() -> None:
@@ -113,7 +113,7 @@ def test_accumulated_and_sampled_throttle_time_are_compared() -> None:
     assert flags == []
     _, (flag,) = throttle_agreement(rows, ClockReadings(throttled_power_s=1.5))
     assert flag.name == "throttle time uncertain"
-    assert "1.50 s and 2.01 s (25% apart)" in flag.message
+    assert "1.50 s and 2.01 s (25 % apart)" in flag.message
     assert throttled_share(ClockReadings(sampled_s=4.0, throttled_power_s=1.0, throttled_hw_thermal_s=2.0)) == 0.5
     assert throttled_share(ClockReadings(sampled_s=4.0)) is None
 
@@ -157,9 +157,9 @@ def test_with_pauses_the_power_limit_is_a_fact_and_no_warning() -> None:
     assert throttled_share(clock.readings) is None
     assert clock.readings.throttled_power_s == 1.0
     (flag,) = throttle_flags(replace(clock.readings, throttled_hw_thermal_s=0.5))
-    assert "hw thermal 44%" in flag.message
+    assert "hw thermal 44 %" in flag.message
     (flag,) = throttle_flags(replace(clock.readings, duty_held=1.0, throttled_power_s=1.2))
-    assert "power 100%" in flag.message
+    assert "power 100 %" in flag.message
 
 
 def test_clocks_that_fall_during_the_repeats() -> None:
@@ -176,7 +176,7 @@ def test_clocks_that_fall_during_the_repeats() -> None:
     assert drift(times) == pytest.approx(0.171, abs=1e-3)
     (flag,) = throttle_flags(clock.readings)
     assert flag.name == "throttled"
-    assert "70%" in flag.message
+    assert "70 %" in flag.message
     assert "690 µs" in flag.message
 
 

@@ -59,7 +59,7 @@ def test_a_compute_roof_is_kept_per_cycle_with_its_limit() -> None:
     assert roof.at(2e9) == 120e9
 
 
-@pytest.mark.parametrize(("rate", "telling"), [(50e9, "only 78%"), (70e9, "109%")])
+@pytest.mark.parametrize(("rate", "telling"), [(50e9, "only 78 %"), (70e9, "109 %")])
 def test_a_roof_that_fails_its_check_says_so(rate: float, telling: str) -> None:
     (roof,) = assemble([outcome("compute", rate)], MACHINE)
     assert telling in str(roof.incomplete)
@@ -180,7 +180,7 @@ def test_roofs_of_a_busy_machine_are_not_kept(tmp_path: Path) -> None:
     said: list[str] = []
     first, runs = store(tmp_path), Busy()
     assert first.ensure("fp32", SETTINGS, runs, said.append) is not None
-    assert any("measured with cores held back" in line for line in said)
+    assert any("disturbed while they were measured" in line for line in said)
     assert ensure(first, "fp32") == []  # the sweep that measured them goes on with them
     # also when it comes back to this device from another: both precisions are there, none was measured twice
     assert ensure(store(tmp_path), "fp64") == ["fma fp64"]

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.clocks import roofs_of
-from roofexp.compare.difference import signed
 from roofexp.config.settings import PlacingSettings
 from roofexp.placing.roofline import model_traffic, place
 from roofexp.records.files import table_bytes
@@ -21,7 +20,7 @@ from roofexp.records.machine import Machine, RoofSet
 from roofexp.records.point import Point
 from roofexp.records.samples import median
 from roofexp.text.console import open_console, plain_table
-from roofexp.text.numbers import engineering, percent
+from roofexp.text.numbers import engineering, percent, signed
 
 AgreementVerdict = Literal["agrees", "explained", "differs", "not compared", "failed"]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from roofexp.compare.difference import CHANGED, DISTURBED, Difference, Thresholds, differences, signed
+from roofexp.compare.difference import CHANGED, DISTURBED, Difference, Thresholds, differences
 from roofexp.compare.matching import Pair, Side, key_of, match
 from roofexp.compare.significance import Estimate, repeatability
 from roofexp.errors import BadInputError
 from roofexp.records.files import table_bytes, write_atomically
 from roofexp.records.point import Point
-from roofexp.text.numbers import engineering, percent
+from roofexp.text.numbers import engineering, percent, signed
 
 LIBRARIES_THAT_MEASURE = ("roofexp", "python", "numpy", "numba", "cupy-cuda12x", "cupy-cuda13x", "torch")
 ROOF_MOVED = 0.01

@@ -11,7 +11,7 @@ import msgspec
 from roofexp.compare.matching import Pair, Side, described
 from roofexp.compare.significance import Change, Estimate, change, combined, holm
 from roofexp.records.point import Point
-from roofexp.text.numbers import engineering, percent, plain, size_name
+from roofexp.text.numbers import engineering, percent, signed, size_name
 
 COMPUTE = ("compute-bound", "on the compute roof")
 ENOUGH = 5  # independent samples; more make a spread matter less
@@ -278,17 +278,6 @@ def clock_words(a: Point, b: Point) -> str:
         return ""
     word = "rose" if after > before else "fell"
     return f"the clock {word} from {engineering(before, 'Hz')} to {engineering(after, 'Hz')}"
-
-
-def signed(share: float) -> str:
-    """``+3.1 %``, ``-0.4 %``, ``-45 %``; from tenfold on ``×12``."""
-    if not math.isfinite(share):
-        return "unknown"
-    if share >= 9:
-        return f"×{plain(1 + share)}"
-    if abs(share) < 0.0005:
-        return "0.0 %"
-    return f"{100 * share:+.{1 if abs(share) < 0.0995 else 0}f} %"
 
 
 def label(point: Point, varying: set[str]) -> str:

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from roofexp.compare.comparison import Comparison, Unmatched
-from roofexp.compare.difference import CHANGED, Difference, Values, signed
+from roofexp.compare.difference import CHANGED, Difference, Values
 from roofexp.text.console import open_console, plain_table
-from roofexp.text.numbers import engineering, percent
+from roofexp.text.numbers import engineering, percent, signed
 
 ROWS = 40
 LINES = 12  # of what has no partner

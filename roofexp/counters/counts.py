@@ -14,6 +14,7 @@ import msgspec
 from roofexp.counters.flops import Flops, count_flops, report_peaks
 from roofexp.ncu.catalogue import Lookup, byte_sources, catalogue, fact_metrics, is_counter, scalar_names, stall_metrics
 from roofexp.records.point import Flag
+from roofexp.text.numbers import percent
 
 CLOCK_TOLERANCE = 0.02
 
@@ -134,9 +135,8 @@ def _set_time(lookup: Lookup, scalars: dict[str, float | None]) -> tuple[list[Fl
     if cycles is None and time_s is not None and hz:
         lookup.cycles = time_s * hz
     elif time_s and cycles and hz and abs(cycles / (time_s * hz) - 1) > CLOCK_TOLERANCE:
-        words = (
-            f"{cycles:.0f} cycles are not {time_s * 1e6:.2f} us at {hz / 1e6:.0f} MHz ({cycles / (time_s * hz):.0%})"
-        )
+        share = percent(cycles / (time_s * hz))
+        words = f"{cycles:.0f} cycles are not {time_s * 1e6:.2f} us at {hz / 1e6:.0f} MHz ({share})"
         return [Flag("clock mismatch", f"{words}: the counters come from passes at different clocks")], []
     return [], []
 

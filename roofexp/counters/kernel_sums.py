@@ -10,6 +10,7 @@ import msgspec
 from roofexp.counters.counts import Counts, derive
 from roofexp.ncu.launch import Launch, short_name
 from roofexp.records.point import Flag
+from roofexp.text.numbers import engineering, plain
 
 T = TypeVar("T")
 _WORK = ("flops", "dram_bytes", "l2_bytes", "l1_bytes", "shared_bytes", "time_s", "cycles")
@@ -216,12 +217,13 @@ def compare(useful: int, counts: Counts, precision: str, shape: Mapping[str, int
     if counts.flops is None:
         return Comparison(notes=other.notes, flags=other.flags)
     if useful == 0:
-        words = f"{counts.flops:.6g} FLOPs were issued in a kernel whose formula has none"
+        words = f"{engineering(counts.flops)} FLOPs were issued in a kernel whose formula has none"
         return Comparison(notes=[words] if counts.flops else [])
     ratio = counts.flops / useful
     if abs(ratio - 1) <= TOLERANCE:
         return Comparison(ratio=ratio, notes=other.notes, flags=other.flags)
-    words = f"{counts.flops:.6g} issued, {useful:.6g} useful ({ratio:.4g} times): {_meaning(ratio, counts, shape)}"
+    both = f"{engineering(counts.flops, 'FLOP', 4)} issued, {engineering(useful, 'FLOP', 4)} useful"
+    words = f"{both} ({plain(ratio, 4)} times): {_meaning(ratio, counts, shape)}"
     if _suspicious(ratio, counts):
         return Comparison(ratio=ratio, notes=other.notes, flags=[*other.flags, Flag("issued FLOPs", words)])
     return Comparison(ratio=ratio, notes=[f"FLOPs: {words}", *other.notes], flags=other.flags)

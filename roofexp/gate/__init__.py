@@ -14,14 +14,14 @@ from typing import Any, Literal
 import msgspec
 
 from roofexp.compare.comparison import compare
-from roofexp.compare.difference import CHANGED, Difference, Thresholds, signed, unusual
+from roofexp.compare.difference import CHANGED, Difference, Thresholds, unusual
 from roofexp.compare.matching import Side, read_side
 from roofexp.errors import EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.gate.rules import CHANGES, PROPERTIES, Rule, holds, read_rules, why_unknown
 from roofexp.records.files import write_atomically
 from roofexp.records.point import Point
 from roofexp.text.console import printable
-from roofexp.text.numbers import engineering, percent
+from roofexp.text.numbers import engineering, percent, signed
 
 Outcome = Literal["kept", "broken", "skipped"]
 

@@ -9,7 +9,7 @@ from roofexp.clocks import HELD
 from roofexp.config.settings import TimingSettings
 from roofexp.records.clock_readings import IDLE, REASONS, ClockReadings, has_pauses
 from roofexp.records.point import Clock, Flag
-from roofexp.text.numbers import engineering
+from roofexp.text.numbers import engineering, percent, signed
 
 THROTTLED = 0.05  # share of the time lost to a cause that is worth a flag
 FAR_BELOW = 0.6  # of the nominal clock: power limits that bind hold a chip above it, and say that they do
@@ -25,7 +25,7 @@ def clock_flags(
     if not settings.is_soak and clock.before_hz and clock.after_hz:
         change = clock.after_hz / clock.before_hz - 1
         if abs(change) > settings.drift:
-            flags.append(Flag("clock moved", f"{change:+.1%} from before the timing to after it"))
+            flags.append(Flag("clock moved", f"{signed(change)} from before the timing to after it"))
     if asked.get("mode") not in HELD:
         flags += far_below_flags(clock, nominal_hz)
     return flags + throttle_flags(clock.readings)
@@ -56,9 +56,9 @@ def throttle_flags(readings: ClockReadings) -> list[Flag]:
     shares = {
         cause.replace("_", " "): min(1.0, seconds / (readings.sampled_s or 1.0)) for cause, seconds in lost_s.items()
     }
-    causes = [f"{cause} {share:.0%}" for cause, share in shares.items() if share > THROTTLED]
+    causes = [f"{cause} {percent(share)}" for cause, share in shares.items() if share > THROTTLED]
     if causes:
         return [Flag("throttled", f"clocks were held back for this share of the time: {', '.join(causes)}{rest}")]
     if not shares and held_back is not None and held_back > THROTTLED:
-        return [Flag("throttled", f"clocks were held back in {held_back:.0%} of the samples{rest}")]
+        return [Flag("throttled", f"clocks were held back in {percent(held_back)} of the samples{rest}")]
     return []

@@ -30,6 +30,7 @@ from roofexp.records.clock_readings import (
 )
 from roofexp.records.point import Clock, Flag
 from roofexp.records.samples import Samples, median
+from roofexp.text.numbers import percent
 
 Facts = dict[str, Any]
 ENERGY_S = 0.5  # the counter moves every 0.1 s or so: over less than this its steps are too coarse
@@ -120,13 +121,13 @@ def energy_facts(
     if not cold and (period_s or share >= MOSTLY_TIMED):
         pauses = ", pauses included" if period_s and samples.busy_s < PAUSED * samples.passed_s else ""
         worked = samples.timed_s / samples.busy_s if period_s and samples.busy_s else share
-        gaps = f", launches filled {worked:.0%} of the work" if worked < MOSTLY_TIMED else ""
+        gaps = f", launches filled {percent(worked)} of the work" if worked < MOSTLY_TIMED else ""
         source = f"{counter}, all of the time{pauses}{gaps}"
         return facts | {"energy_per_launch_j": power_w * launch_s / share, "energy_source": source}
     if share >= MOSTLY_TIMED and not period_s:
         source = f"{counter}, the share of the launches"
         return facts | {"energy_per_launch_j": power_w * launch_s, "energy_source": source}
-    return facts | {"energy_source": f"none: launches filled {share:.0%} of the time (clock.duty=1 fills it)"}
+    return facts | {"energy_source": f"none: launches filled {percent(share)} of the time (clock.duty=1 fills it)"}
 
 
 def counter_power_w(
@@ -192,6 +193,8 @@ def throttle_agreement(rows: Sequence[Row], readings: ClockReadings) -> tuple[Fa
         facts[f"throttle_samples_{cause}_s"] = sampled_s
         difference = abs(counted_s - sampled_s) / max(counted_s, sampled_s)
         if abs(counted_s - sampled_s) > max(AGREE * max(counted_s, sampled_s), STEPS_APART * step_s):
-            apart.append(f"{cause.replace('_', ' ')} {counted_s:.2f} s and {sampled_s:.2f} s ({difference:.0%} apart)")
+            apart.append(
+                f"{cause.replace('_', ' ')} {counted_s:.2f} s and {sampled_s:.2f} s ({percent(difference)} apart)"
+            )
     flags = [Flag("throttle time uncertain", f"accumulated by the device, seen in samples: {', '.join(apart)}")]
     return facts, flags if apart and not has_pauses(readings) else []

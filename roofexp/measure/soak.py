@@ -15,6 +15,7 @@ from roofexp.measure.sampler import BATCH_TRIES, Launcher, Sampler, summarised
 from roofexp.measure.steadiness import judge
 from roofexp.records.point import Flag, Timing
 from roofexp.records.samples import LAP_S, Samples, median, window_s, windows
+from roofexp.text.numbers import percent
 
 BATCH_S = 0.02  # a hot sample: short beside a lap, long beside what the host does between two of them
 AHEAD_S = 0.12  # queued ahead: longer than the readings at a lap hold the host
@@ -84,7 +85,7 @@ def settled(samples: Samples, within: float) -> tuple[Samples, float, list[Flag]
     begin = next((i for i in range(third) if near[i] and sum(near[i:]) >= SETTLED_SHARE * len(near[i:])), None)
     flags = []
     if begin is None and len(levels) > 1:
-        flags = [Flag("not settled", f"the rate still moved in the last third, by more than {within:.0%}")]
+        flags = [Flag("not settled", f"the rate still moved in the last third, by more than {percent(within)}")]
     from_s = first_s + list(compared)[third if begin is None else begin] * width_s
     return _in_windows(samples, from_s, window_s(taken)), from_s, flags
 

@@ -10,7 +10,7 @@ import numpy
 from roofexp.config.settings import TimingSettings
 from roofexp.records.point import Flag, Timing
 from roofexp.records.samples import Samples, known_within, median, quantile
-from roofexp.text.numbers import engineering
+from roofexp.text.numbers import engineering, percent, signed
 
 FEWEST_BATCHES = 3
 
@@ -23,15 +23,17 @@ def judge(timing: Timing, samples: Samples, settings: TimingSettings, window_s: 
     spread = (quantile(ordered, 0.95) - quantile(ordered, 0.05)) / (median(ordered) or math.inf)
     if spread > settings.noise or (width > settings.target and timing.samples < settings.max_samples):
         of = "" if levels is samples.time_s else "means of whole batches: " if samples.batches else "windows of time: "
-        message = f"p5 to p95 spans {spread:.1%}, {'mean' if samples.batches else 'median'} known to {width:.1%}"
-        flags.append(Flag("noisy", f"{of}{message} (target {settings.target:.1%})"))
+        message = (
+            f"p5 to p95 spans {percent(spread)}, {'mean' if samples.batches else 'median'} known to {percent(width)}"
+        )
+        flags.append(Flag("noisy", f"{of}{message} (target {percent(settings.target)})"))
     if timing.floor_s and timing.median_s < settings.timer_floors * timing.floor_s:
         floor = engineering(timing.floor_s, "s")
         message = f"{timing.median_s / timing.floor_s:.1f} times what an empty launch takes ({floor})"
         flags.append(Flag("too short", message))
     change = drift(levels if samples.batches else samples.time_s)
     if abs(change) > settings.drift:
-        flags.append(Flag("drifting", f"the last third of the samples took {change:+.1%} against the first"))
+        flags.append(Flag("drifting", f"the last third of the samples took {signed(change)} against the first"))
     return flags
 
 

@@ -14,6 +14,7 @@ import numpy
 from roofexp.config.settings import PlacingSettings
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.records.point import Bound, Counted, Flag, Placement, Point, Traffic, Work
+from roofexp.text.numbers import percent
 
 # what ``place`` says of a point
 PLACING_FLAGS = ("no roof", "nothing to place", "above a roof", "above the limit", "incomplete roof")
@@ -149,9 +150,9 @@ def _cause(bound: Bound, reading: Reading, point: Point, roofs: RoofSet, roof: R
         return _why_above(reading, point, roofs, roof)
     if bound == "latency-bound":
         return _why_latency(reading, roofs.machine, settings)
-    share = f"{reading.fraction:.0%} of the {roof.name} roof"
+    share = f"{percent(reading.fraction)} of the {roof.name} roof"
     if reading.floors is not None and reading.floors < settings.near_floor:
-        return f"{share}; the launch itself takes {1 / reading.floors:.0%} of the time"
+        return f"{share}; the launch itself takes {percent(1 / reading.floors)} of the time"
     return share
 
 
@@ -162,11 +163,11 @@ def _why_latency(reading: Reading, machine: Machine, settings: PlacingSettings) 
     ideal_s = reading.time_s * reading.fraction
     if reading.floor_s and ideal_s < settings.near_floor * reading.floor_s:
         return f"too little work for {units}: at the roof it would take {ideal_s / reading.floor_s:.1f} empty launches"
-    return f"far below both roofs ({reading.fraction:.0%}) with work enough: {units} wait for something else"
+    return f"far below both roofs ({percent(reading.fraction)}) with work enough: {units} wait for something else"
 
 
 def _why_above(reading: Reading, point: Point, roofs: RoofSet, roof: Roof) -> str:
-    share = f"{reading.fraction:.0%} of the {roof.name} roof"
+    share = f"{percent(reading.fraction)} of the {roof.name} roof"
     assert point.traffic
     assert point.work
     if roof.incomplete:

@@ -15,7 +15,7 @@ from roofexp.records.samples import median
 from roofexp.records.sweep_folder import JUDGED_WITH, commit_names
 from roofexp.report.contents import Contents
 from roofexp.report.point_details import Detail, quantity
-from roofexp.text.numbers import engineering, percent, plain, span
+from roofexp.text.numbers import engineering, percent, plain, signed, span
 
 Entries = dict[str, Any]  # what a template shows, by the names that it uses
 
@@ -202,7 +202,7 @@ def _apart(points: list[Point]) -> str:
     if not shares:
         return ""
     farthest = max(shares, key=abs)
-    return f"{median(shares):+.1%} (at most {farthest:+.1%})".replace("%", " %")
+    return f"{signed(median(shares))} (at most {signed(farthest)})"
 
 
 def _reasons(points: list[Point]) -> str:

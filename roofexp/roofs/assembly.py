@@ -7,6 +7,7 @@ import msgspec
 from roofexp.placing.limits import MachineLimits, card_of
 from roofexp.records.machine import Machine, Roof, RoofCheck
 from roofexp.roofs.benchmark import HIGHEST, PRIVATE_LEVELS, Benchmark, Outcome
+from roofexp.text.numbers import percent
 
 TOO_HIGH = 1.02  # of the limit: the clock or the table of rates must be wrong
 TOO_LOW = 0.90  # of the limit: published, with a flag
@@ -18,9 +19,11 @@ def limit_check(rate: float, limit: float | None, too_low: float = TOO_LOW) -> R
         return None
     message = ""
     if rate > TOO_HIGH * limit:
-        message = f"{rate / limit:.0%} of what the units can do at the clock held: clock or table of rates is wrong"
+        message = (
+            f"{percent(rate / limit)} of what the units can do at the clock held: clock or table of rates is wrong"
+        )
     elif rate < too_low * limit:
-        message = f"only {rate / limit:.0%} of what the units can do at the clock held"
+        message = f"only {percent(rate / limit)} of what the units can do at the clock held"
     elif rate > limit:
         return RoofCheck(name="limit", passed=True, expected=limit, found=rate, message=_above(rate, limit))
     return RoofCheck(name="limit", passed=not message, expected=limit, found=rate, message=message)
@@ -39,7 +42,7 @@ def with_checks(roof: Roof, checks: list[RoofCheck]) -> Roof:
 
 def _above(rate: float, limit: float) -> str:
     """Within what two readings of a clock can be wrong by that moves between them."""
-    return f"{rate / limit - 1:.1%} above what the units can do at the clock read: it moved while this was measured"
+    return f"{percent(rate / limit - 1)} above what the units can do at the clock read: it moved meanwhile"
 
 
 def under(ceiling: Roof, roofs: list[Roof]) -> Roof:

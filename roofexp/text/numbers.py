@@ -40,6 +40,17 @@ def percent(fraction: float) -> str:
     return f"{plain(100 * fraction, 2 if abs(fraction) < 0.995 else 3)} %"
 
 
+def signed(share: float) -> str:
+    """``+3.1 %``, ``-0.4 %``, ``-45 %``; from tenfold on ``×12``."""
+    if not math.isfinite(share):
+        return "unknown"
+    if share >= 9:
+        return f"×{plain(1 + share)}"
+    if abs(share) < 0.0005:
+        return "0.0 %"
+    return f"{100 * share:+.{1 if abs(share) < 0.0995 else 0}f} %"
+
+
 def span(low: float, high: float, unit: str) -> str:
     """``1.62 – 1.98 GHz``, or one number where both read the same."""
     (first, first_unit), (last, last_unit) = (engineering(value, unit).split(" ", 1) for value in (low, high))

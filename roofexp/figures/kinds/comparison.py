@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from roofexp.compare.comparison import Comparison
-from roofexp.compare.difference import Difference, signed
+from roofexp.compare.difference import Difference
 from roofexp.compare.matching import Side
 from roofexp.compare.table import importance, verdict_line
 from roofexp.config.schema import FiguresConfig
@@ -19,7 +19,7 @@ from roofexp.figures.canvas.page import BELOW, Page, drawing_of
 from roofexp.figures.canvas.roof_lines import draw_roofs, first_knees, ridges, roof_lines, write_roofs
 from roofexp.records.machine import RoofSet
 from roofexp.records.points_table import point_row
-from roofexp.text.numbers import engineering, percent, plain
+from roofexp.text.numbers import engineering, percent, plain, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
