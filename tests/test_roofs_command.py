@@ -134,7 +134,7 @@ def test_a_ceiling_above_the_limit_says_that_the_clock_moved() -> None:
         "0.5 % above what the units can do at the clock read: it moved meanwhile"
     ]
     (wrong,) = assemble([msgspec.structs.replace(gemm, compute_hz=1.6e9)], H200, roofs)
-    assert "the clock or the table is wrong" in str(wrong.incomplete)
+    assert "clock or table of rates is wrong" in str(wrong.incomplete)
 
 
 def test_the_librarys_product_is_a_ceiling_of_the_highest_roof_also_when_it_comes_later() -> None:
