@@ -72,17 +72,17 @@ def test_changed_code_asks_what_becomes_of_its_points(program, sweep_folder, min
     folder = sweep_folder()
     before = records(folder)
     (mine / "kernels/helper.py").write_text("def double(x, y):\n    y[:] = x + x\n")  # imported by the kernel's file
-    refused = program(f"resume={folder}", bare=True)
+    refused = program("--config-dir", "mine", f"resume={folder}", bare=True)
     assert refused.returncode == 2
     assert "2 of 2 finished points were measured with older code" in refused.stderr
     assert "resume_older=measure" in refused.stderr
-    kept = program(f"resume={folder}", "resume_older=keep", bare=True)
+    kept = program("--config-dir", "mine", f"resume={folder}", "resume_older=keep", bare=True)
     assert kept.returncode == 0, kept.stderr
     assert records(folder) == before
-    again = program(f"resume={folder}", "resume_older=measure", bare=True)
+    again = program("--config-dir", "mine", f"resume={folder}", "resume_older=measure", bare=True)
     assert again.returncode == 0, again.stderr
     assert not set(records(folder)) & set(before)
-    assert program(f"resume={folder}", bare=True).returncode == 0
+    assert program("--config-dir", "mine", f"resume={folder}", bare=True).returncode == 0
 
 
 def test_the_hash_covers_what_a_kernel_includes(tmp_path: Path) -> None:

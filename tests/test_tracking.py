@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import shutil
 import socket
 import sqlite3
@@ -814,7 +815,7 @@ def test_track_mirrors_into_the_outputs_that_hold_the_sweep(outputs: Path, capsy
     assert run_command("track", [str(folder)]) == EXIT_OK
     printed = capsys.readouterr().out
     assert "2 unchanged" in printed
-    assert f"mlflow ui --backend-store-uri sqlite:///{outputs}/mlflow.db" in printed
+    assert f"mlflow ui --backend-store-uri {shlex.quote(f'sqlite:///{outputs}/mlflow.db')}" in printed
     assert len(runs_of(open_sqlite(outputs, "mine"), "point")) == 2
 
 

@@ -131,6 +131,7 @@ def _described(config: DictConfig, folder: Path, plain_run: bool) -> dict[str, A
 
 def _chosen_folder(config: DictConfig, plain_run: bool) -> Path:
     """Where the sweep is to lie: the folder above a plain run's own, or the one for all jobs."""
+    _name(config)
     if plain_run:
         job = Path(config.hydra.run.dir)
         return job.parent if job.name.isdigit() else job

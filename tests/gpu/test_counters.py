@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -48,10 +48,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.setdefault("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
-def count(folder: Path, level: str, **override: object) -> float:
+def count(folder: Path, level: str, config_folders: Sequence[Path] = (), **override: object) -> float:
     """Seconds."""
     start = time.monotonic()
-    count_sweep(folder, CountRequest(override={"level": level, **override}, again=True))
+    wish = CountRequest(override={"level": level, **override}, again=True, config_folders=list(config_folders))
+    count_sweep(folder, wish)
     print(f"\n{chr(10).join(counting_lines(points_of(folder)))}")
     return time.monotonic() - start
 
@@ -98,7 +99,7 @@ def test_a_kernel_that_faults_costs_no_other(tmp_path: Path, machine: Machine, c
     (tmp_path / "mine/kernels/half.cu").write_text(SOURCE)
     jobs = [["kernel=half", f"size={size}"] for size in (1003, 1004, 1005, 1006, 1009, 1010)]
     folder = make_sweep(tmp_path / "sweep", *jobs, machine=machine, folders=[tmp_path / "mine"])
-    count(folder, "basic", timeout_s=10)
+    count(folder, "basic", [tmp_path / "mine"], timeout_s=10)
     reasons = {point.size: point.counted.unavailable for point in points_of(folder)}
     print(reasons)
     assert {size for size, reason in reasons.items() if reason} == {1005, 1009}
