@@ -149,7 +149,7 @@ def test_a_point_s_run_says_its_verdict(ui: Page, browser: Browser) -> None:
     text = go(
         browser, f"{ui.server}/#/experiments/{ui.experiment}/runs/{run}", "Description", "gemm 4096 bf16 on NVIDIA"
     )
-    assert "on the compute roof at 687 TFLOP/s: 90% of the bf16 mma roof. Next:" in text
+    assert "on the compute roof at 687 TFLOP/s: 90 % of the bf16 mma roof. Next:" in text
 
 
 def test_the_figure_and_the_page_open_among_the_artifacts(ui: Page, browser: Browser) -> None:
