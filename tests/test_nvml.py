@@ -123,7 +123,7 @@ def test_an_idle_gpu_is_not_waited_for() -> None:
 def test_lost_time_is_flagged_with_its_cause() -> None:
     (flag,) = throttle_flags(ClockReadings(sampled_s=3.0, throttled_power_s=2.9, throttled_hw_thermal_s=0.0))
     assert flag.name == "throttled"
-    assert "power 97%" in flag.message
+    assert "power 97 %" in flag.message
     assert "thermal" not in flag.message
     assert throttle_flags(ClockReadings(sampled_s=3.0, throttled_power_s=0.0)) == []
     assert throttle_flags(ClockReadings()) == []
