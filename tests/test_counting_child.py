@@ -135,6 +135,9 @@ def test_only_a_child_of_ours_is_ended() -> None:
     for more, ours in ((["-m", CHILD], True), ([], False)):
         with subprocess.Popen([*sleeping, *more]) as process:
             try:
+                until = time.monotonic() + 20
+                while ours and not is_child(process.pid) and time.monotonic() < until:
+                    time.sleep(0.05)  # a loaded machine takes its time to start it
                 assert is_child(process.pid) is ours
             finally:
                 process.kill()
