@@ -34,7 +34,7 @@ def statuses(database: Path) -> list[str]:
     return [row[0] for row in sqlite3.connect(database).execute("select status from runs")]
 
 
-@pytest.mark.xfail(
+@pytest.mark.xfail(strict=False, reason="a signal within the mirroring of a point can leave its run RUNNING")
     strict=False, reason="a signal within the mirroring of a point can leave its run RUNNING: seen under load"
 )
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
