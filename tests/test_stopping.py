@@ -35,8 +35,6 @@ def statuses(database: Path) -> list[str]:
 
 
 @pytest.mark.xfail(strict=False, reason="a signal within the mirroring of a point can leave its run RUNNING")
-    strict=False, reason="a signal within the mirroring of a point can leave its run RUNNING: seen under load"
-)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_sweep_keeps_its_points_and_closes_its_runs(tmp_path: Path, cache_folder, number: int) -> None:
     sizes = ",".join(map(str, range(1000, 1400)))
