@@ -796,6 +796,31 @@ def test_a_store_that_comes_back_is_completed_at_the_end(outputs: Path) -> None:
     assert [run.info.status for run in runs_of(tracker, "sweep")] == ["FINISHED"]
 
 
+@pytest.mark.parametrize("where", ["create", "upload", "end"])
+def test_a_signal_within_the_mirroring_of_a_point_leaves_no_run_open(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    folder = make_sweep(outputs, [make_point(0), make_point(1)])
+    tracker = open_sqlite(outputs)
+    safe = SafeTracker(tracker, folder)
+    safe.start_sweep(SWEEP)
+    safe.log_point(make_point(0), folder / "0")
+    original = getattr(tracker.runs, where)
+
+    def interrupted(*arguments: Any, **named: Any) -> None:
+        monkeypatch.setattr(tracker.runs, where, original)
+        if where != "end":
+            original(*arguments, **named)  # the store has it, and nobody here knows
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tracker.runs, where, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        safe.log_point(make_point(1), folder / "1")
+    safe.finish_sweep(folder, "KILLED")
+    assert [run.info.status for run in runs_of(tracker, "point")] == ["FINISHED"] * 2
+    assert [run.info.status for run in runs_of(tracker, "sweep")] == ["KILLED"]
+
+
 def test_without_a_store_tracking_does_nothing(tmp_path: Path) -> None:
     safe = SafeTracker(None, tmp_path)
     safe.start_sweep(SWEEP)

@@ -270,4 +270,7 @@ class SafeTracker:
                     self.folder,
                 )
             return False
+        except BaseException:  # a signal: a run may be there that nothing here knows of
+            self.tracker.forget()
+            raise
         return True
