@@ -11,7 +11,7 @@ import pytest
 from roofexp.commands.run import as_typed
 from roofexp.config.yaml_file import parse_yaml, yaml_text
 from roofexp.errors import BadInputError
-from roofexp.records.file_lock import lock_held
+from roofexp.records.files import lock_held
 from roofexp.run.claim import claim_folder
 from tests.conftest import Run
 

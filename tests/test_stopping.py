@@ -31,7 +31,9 @@ def started(tmp_path: Path, cache_folder: Path, *arguments: str) -> subprocess.P
 
 
 def statuses(database: Path) -> list[str]:
-    return [row[0] for row in sqlite3.connect(database).execute("select status from runs where lifecycle_stage = 'active'")]
+    return [
+        row[0] for row in sqlite3.connect(database).execute("select status from runs where lifecycle_stage = 'active'")
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from roofexp.config.guard import own_values
+from roofexp.config.input_files import refuse_links_out
 from roofexp.records.archive import pack
-from roofexp.records.links import refuse_links_out
 from roofexp.run.replay import replayed
 from roofexp.text.addresses import without_secrets
 from tests.conftest import CACHE, QUICK, python_path

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from roofexp.config.input_files import refuse_links_out
 from roofexp.config.paths import ensure_home
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
-from roofexp.records.links import refuse_links_out
 from roofexp.text.console import drop_output, explain_disk, keep_printing, prepare_output, printable
 
 COMMANDS = {

@@ -13,8 +13,8 @@ from typing import Any
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 
-from roofexp.config.environment import FROM_ENVIRONMENT, LIVE, no_environment
 from roofexp.config.paths import conf_folder, is_inner
+from roofexp.config.plain import FROM_ENVIRONMENT, LIVE, no_environment
 from roofexp.config.yaml_file import read_mapping
 from roofexp.errors import BadInputError
 from roofexp.text.addresses import all_without_secrets, mask_and_remember, without_secrets

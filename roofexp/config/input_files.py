@@ -8,12 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from roofexp.errors import DamagedFileError
+from roofexp.errors import BadInputError, DamagedFileError
 from roofexp.text.console import first_line, printable
 
 MIB = 1024**2
@@ -138,3 +139,29 @@ def _shown(value: Any, deepest: int) -> Any:
     if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
         raise ValueError(f"a whole number above {LARGEST_NUMBER:.0e}")
     return value
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Raises BadInputError naming the first link in ``folder`` that leads out of it, through which a stranger's folder
+    would have its reader's files read, packed or written over. The folder itself may be a link."""
+    root = folder.resolve()
+    waiting = [root]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:  # not a folder, or one that cannot be read, which those who read it say
+            continue
+        for entry in entries:
+            if entry.is_symlink() and not _inside(entry.path, root):
+                shown = folder / Path(entry.path).relative_to(root)
+                raise BadInputError(f"{shown}: a link out of the folder; put there what it leads to, or remove it")
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+
+
+def _inside(link: str, root: Path) -> bool:
+    """False for a link in a circle too, which leads nowhere."""
+    try:
+        return Path(link).resolve().is_relative_to(root)
+    except (OSError, RuntimeError):
+        return False

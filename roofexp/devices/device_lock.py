@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from roofexp.config.paths import cache_folder
-from roofexp.devices.cpu.files import cpus_in, read_text
 from roofexp.devices.cpu.machine import SYSTEM
+from roofexp.devices.cpu.processor import cpus_in, read_text
 from roofexp.text.addresses import without_secrets
 
 FOLDER = "ROOFEXP_LOCK_FOLDER"  # the environment's name for another folder, as where containers share a GPU

@@ -1,16 +1,23 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and by one process at a time where several may write."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import errno
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)  # some network file systems have none
 
 FORMULA = re.compile(r"\s*[=@+\-＝＠＋－]|[\t\r\n]")  # a spreadsheet runs it, in full width too
 NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)|-")
@@ -61,3 +68,34 @@ def _cell(value: Any) -> Any:
         return value
     value = value.replace("\0", "")
     return f"'{value}" if FORMULA.match(value) and not NUMBER.fullmatch(value) else value
+
+
+def locked(file: Path, timeout_s: float = -1, mode: int = 0o644) -> BaseFileLock:
+    """The lock, taken; where there are none, a file that stands for it, with a line that says so. Raises
+    filelock.Timeout where another process has it for longer, OSError where nothing can be written."""
+    import filelock
+
+    lock: BaseFileLock = filelock.FileLock(file, mode=mode, thread_local=False)
+    try:
+        lock.acquire(timeout=timeout_s)
+    except filelock.Timeout:
+        raise
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno not in NO_LOCKS:
+            raise
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
+        lock = filelock.SoftFileLock(f"{file}.soft", thread_local=False)
+        lock.acquire(timeout=timeout_s)
+        print(f"the file system of {file.parent} has no locks: a file, {file.name}.soft, stands for one")
+    return lock
+
+
+@contextlib.contextmanager
+def lock_held(file: Path, timeout_s: float = -1, mode: int = 0o644) -> Iterator[None]:
+    """As ``locked``, and let go in the end."""
+    lock = locked(file, timeout_s, mode)
+    try:
+        yield
+    finally:
+        lock.release()

@@ -25,8 +25,7 @@ from roofexp.errors import BadInputError, DamagedFileError
 from roofexp.kernel import Kernel
 from roofexp.measure.bench import Reply, Request
 from roofexp.measure.host_load import HELD_BACK, NOT_QUIET
-from roofexp.records.file_lock import lock_held
-from roofexp.records.files import write_json
+from roofexp.records.files import lock_held, write_json
 from roofexp.records.machine import Machine, Roof, RoofSet
 from roofexp.roofs.assembly import assemble, with_checks
 from roofexp.roofs.benchmark import PRIVATE_LEVELS, Benchmark, Outcome, kernel_of, levels_of, measure_sustained, plan

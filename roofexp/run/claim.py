@@ -9,7 +9,7 @@ from pathlib import Path
 import filelock
 
 from roofexp.errors import BadInputError
-from roofexp.records.file_lock import locked
+from roofexp.records.files import locked
 from roofexp.records.sweep_folder import read_sweep
 
 LOCK = ".lock"

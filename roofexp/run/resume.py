@@ -9,12 +9,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from roofexp.clocks import HELD
+from roofexp.config.input_files import refuse_links_out
 from roofexp.config.paths import conf_folder
 from roofexp.config.plain import explain, plain
 from roofexp.config.schema import Config
 from roofexp.errors import BadInputError
 from roofexp.records.archive import is_packed
-from roofexp.records.links import refuse_links_out
 from roofexp.records.sweep_folder import describe_sweep, read_sweep, resumed_sweep, write_sweep
 from roofexp.run.finish import finish
 from roofexp.run.job import JobPlace, run_at

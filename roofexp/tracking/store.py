@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 
 from roofexp.errors import BadInputError
-from roofexp.records.file_lock import lock_held
+from roofexp.records.files import lock_held
 from roofexp.text.addresses import without_secrets
 
 FREE_BYTES = 16_000_000  # a fresh database takes 1 MB, a point 15 kB

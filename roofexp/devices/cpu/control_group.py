@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from roofexp.devices.cpu.files import read_text
+from roofexp.devices.cpu.processor import read_text
 
 MOUNTS, GROUPS, USUAL = Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 

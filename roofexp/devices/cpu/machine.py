@@ -12,8 +12,15 @@ from typing import Any, NamedTuple
 from roofexp.config.paths import PACKAGE
 from roofexp.config.yaml_file import read_yaml
 from roofexp.devices.cpu.control_group import cpu_quota, memory_free, memory_limit
-from roofexp.devices.cpu.files import cpus_in, integer, read_text
-from roofexp.devices.cpu.processor import Processor, cache_instances, core_kinds, describe_processor
+from roofexp.devices.cpu.processor import (
+    Processor,
+    cache_instances,
+    core_kinds,
+    cpus_in,
+    describe_processor,
+    integer,
+    read_text,
+)
 from roofexp.records.machine import Machine
 
 SYSTEM = Path("/sys/devices/system/cpu")

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from roofexp.config.paths import PACKAGE
 from roofexp.config.yaml_file import read_yaml
-from roofexp.devices.cpu.files import cpus_in, integer, kibibytes, read_text
 
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -146,3 +145,35 @@ def _size(size_bytes: int) -> str:
 
 def _cpus(count: int) -> str:
     return f"{count} threads" if count > 1 else "one thread"
+
+
+def read_text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def integer(text: str | None) -> int | None:
+    try:
+        return int(text) if text else None
+    except ValueError:
+        return None
+
+
+def kibibytes(text: str | None) -> int | None:
+    """``32K`` and ``1M`` as the kernel writes them: powers of 1024, in bytes."""
+    if not text:
+        return None
+    unit = {"K": 1024, "M": 1024**2, "G": 1024**3}.get(text[-1])
+    number = integer(text[:-1] if unit else text)
+    return None if number is None else number * (unit or 1)
+
+
+def cpus_in(cpu_list: str) -> list[int]:
+    """The CPUs that ``0-3,8`` names."""
+    cpus: list[int] = []
+    for part in filter(None, cpu_list.split(",")):
+        first, _, last = part.partition("-")
+        cpus += range(int(first), int(last or first) + 1)
+    return cpus
