@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from roofexp.config.input_files import refuse_links_out
 from roofexp.config.paths import ensure_home
 from roofexp.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_POINT_FAILED, BadInputError
 from roofexp.text.console import drop_output, explain_disk, keep_printing, prepare_output, printable
@@ -71,6 +70,8 @@ def run_command(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     command.add_arguments(parser)
     options = parser.parse_args(words, argparse.Namespace(words=words))
+    from roofexp.config.input_files import refuse_links_out
+
     try:
         for folder in _folders(options):
             refuse_links_out(folder)

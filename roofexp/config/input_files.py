@@ -1,6 +1,7 @@
 """Files that others may have written are read whole, with a limit, and one line says what is wrong with one.
 
-Every function raises DamagedFileError, which names the file. ``where`` is the file as the user knows it.
+Every function raises DamagedFileError, which names the file. ``where`` is the file as the user knows it. msgspec is
+imported where records are decoded: --help reads YAML too.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import lzma
 import os
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from roofexp.errors import BadInputError, DamagedFileError
 from roofexp.text.console import first_line, printable
@@ -66,6 +65,8 @@ def unpacked(file: Path, largest: int) -> bytes:
 
 def decode_json(data: bytes, where: str = "") -> Any:
     """JSON as plain data that can be shown: without control characters, with bounded depth, texts and numbers."""
+    import msgspec
+
     try:
         return _shown(msgspec.json.decode(data), DEEPEST)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -74,6 +75,8 @@ def decode_json(data: bytes, where: str = "") -> Any:
 
 def as_type(value: Any, wanted: Any, where: str = "", strict: bool = True) -> Any:
     """Plain data as a record, or as whatever else msgspec converts to; not ``strict``: numbers may be texts."""
+    import msgspec
+
     try:
         return msgspec.convert(value, wanted, strict=strict)
     except (msgspec.ValidationError, ValueError, OverflowError) as error:
