@@ -375,3 +375,21 @@ def test_a_record_with_an_impossible_time_is_a_failed_point(tmp_path: Path, time
     point = read_point_or_failure(good)
     assert (point.status, point.job, point.timing) == ("failed", 7, None)
     assert "median_s" in (point.reason or "")
+
+
+def test_the_record_says_what_compiling_took_and_a_second_time_less(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\nimport numba\n\ntime.sleep(0.2)\n\n\n@numba.njit\ndef slow(x, y, z):\n    z[:] = x + y\n"
+    )
+    settings = msgspec.structs.replace(SETTINGS, budget_s=0.05, warmup_s=0.02)
+    kernel = build("vadd", "fp64", 1000)
+    kernel = msgspec.structs.replace(kernel, implementations={"cpu": {"function": "slow.py:slow"}})
+    bench = Bench(CpuDevice(1, [tmp_path, KERNELS]))
+    request = Request(kernel=kernel, timing=settings, cold=False, seed=1, clock={"mode": "observe"})
+    first, second = bench.run(request), bench.run(request)
+    assert first.timing, first.reason
+    assert second.timing
+    assert first.timing.compile_s is not None
+    assert first.timing.compile_s > 0.2  # importing the file and compiling its function
+    assert second.timing.compile_s is not None
+    assert second.timing.compile_s < 0.1

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from roofexp.devices.cuda.code import CompileError
 from roofexp.measure import bench, channel
 from roofexp.measure.bench import Bench, Request
 from roofexp.measure.channel import HEADER, Channel, GarbledError, Patience
@@ -207,3 +208,17 @@ def test_a_copy_of_the_worker_takes_no_part() -> None:
         os._exit(0)
     assert os.waitpid(child, 0)[1] >> 8 == 1
     assert not select.select([program._end], [], [], 0.0)[0]
+
+
+def test_a_compilers_log_is_kept_whole_beside_one_line() -> None:
+    class NoCompiler(LateDevice):
+        def load(self, kernel, implementation: str, seed: int):
+            raise CompileError("mine.cu: line 3: expected a ;", "line 3: expected a ;\nline 9: undefined: foo")
+
+    request = Request(
+        kernel=SimpleNamespace(), timing=SETTINGS, cold=True, seed=1, clock={"mode": "observe"}  # type: ignore[arg-type]
+    )  # fmt: skip
+    reply = Bench(NoCompiler()).run(request)
+    assert (reply.status, reply.reason) == ("failed", "mine.cu: line 3: expected a ;")
+    assert reply.detail
+    assert "line 9: undefined: foo" in reply.detail  # run/job.py writes it to error.txt

@@ -55,6 +55,8 @@ class LoadedKernel(Protocol):
         """How times are taken, for the record: "perf_counter", "graph of 100, events", ..."""
         ...
 
+    compile_s: float  # that building its code took, once it was checked; without filling operands
+
     @property
     def flags(self) -> Sequence[Flag]:
         """What a reader must know of how the kernel was launched, once it was timed."""

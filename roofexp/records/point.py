@@ -71,7 +71,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     floor_s: Duration | None  # the timer's own floor: an empty launch measured the same way
     method: str
     mean_s: Time | None = None  # of all timed launches: what belongs with a clock that was read over all of them
-    compile_s: Time | None = None  # from code to a kernel that can be launched, operands filled; less where it was kept
+    compile_s: Duration | None = None  # building the code; on a CPU with the first launch, in which numba compiles
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):

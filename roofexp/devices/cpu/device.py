@@ -100,6 +100,7 @@ class CpuDevice:
         values = {**kernel.names, **operands}
         for name, scalar in kernel.scalars.items():
             values[name] = numpy.dtype(kernel.storage).type(scalar)
+        start_s = time.perf_counter()
         if implementation == "numpy":
             where = f"{kernel.where}: numpy.call"
             launch = compile_call(kernel.implementations["numpy"]["call"], numpy, values, where)
@@ -110,7 +111,9 @@ class CpuDevice:
             def launch() -> Any:
                 return function(*arguments)
 
-        return CpuKernel(kernel, operands, bands, launch, self.flush, self.core_flags)
+        loaded = CpuKernel(kernel, operands, bands, launch, self.flush, self.core_flags)
+        loaded.compile_s = time.perf_counter() - start_s
+        return loaded
 
     def timer_floor_s(self, cold: bool) -> float:
         empty = self.load_function("roofs/empty.py:empty", "the launch floor")
@@ -216,6 +219,7 @@ class CpuKernel:
         self._bands = bands
         self._inputs: dict[str, int] = {}
         self._expected: Expectation | None = None
+        self.compile_s = 0.0  # with the first launch, in which numba compiles
         self._launch = launch
         self._flush = flush
         self._core_flags = core_flags
@@ -237,7 +241,9 @@ class CpuKernel:
             expected = expectation(kernel, self._as_float64(kernel.operands), numpy) if kernel.references else None
         if expected:
             expected = expected._replace(values={name: self._own(value) for name, value in expected.values.items()})
+        start_s = time.perf_counter()
         self._compile_and_launch()
+        self.compile_s += time.perf_counter() - start_s
         if expected is None:
             return None
         with numpy.errstate(all="ignore"):

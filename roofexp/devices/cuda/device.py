@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -129,13 +130,17 @@ class CudaDevice:
             operands[operand.name], around = allocate(operand)
             operands[operand.name][...] = fill_array(operand, generator)
             bands.append(around)
+        start_s = time.perf_counter()
         if implementation == "cuda":
             sms = self._machine.units or 1
             launch = build_launch(kernel, operands, self._arch, sms, self._roots, self._cache)
         else:
             launch = build_call(kernel, implementation, operands, lambda: self.stopwatch.stream)
+        compile_s = time.perf_counter() - start_s
         cupy.cuda.runtime.deviceSynchronize()
-        return CudaKernel(kernel, implementation, operands, bands, launch, self.stopwatch)
+        loaded = CudaKernel(kernel, implementation, operands, bands, launch, self.stopwatch)
+        loaded.compile_s = compile_s
+        return loaded
 
     def timer_floor_s(self, cold: bool) -> float:
         watch = self.stopwatch
@@ -185,6 +190,7 @@ class CudaKernel:
         self._watch = stopwatch
         self._graphs: dict[int, Callable[[], Any]] = {}
         self._no_graph: str | None = None
+        self.compile_s = 0.0
         self._host_keeps_up = True
         self._first = {
             operand.name: operands[operand.name].copy() for operand in kernel.operands if operand.role == "inout"
