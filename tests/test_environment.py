@@ -13,6 +13,7 @@ import pytest
 from roofexp.devices.base import FEWER_CORES, FRACTIONAL_QUOTA
 from roofexp.devices.cpu import control_group, machine
 from roofexp.devices.cpu.device import CpuDevice
+from roofexp.devices.cpu.machine import cores_in_use
 from roofexp.devices.environment import changes_measurements, worker_environment
 from roofexp.measure.host_load import HELD_BACK, HostLoad, HostReading, quiet_flags
 from roofexp.roofs.store import DISTURBING
@@ -234,3 +235,16 @@ def test_memory_ends_at_the_tightest_group(
         assert CpuDevice(1, []).bytes_free() == free
     else:
         assert control_group.memory_free() is None
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one core there is nothing to share out")
+def test_threads_of_numpys_library_have_a_core_each() -> None:
+    code = (
+        "import os; from pathlib import Path; from roofexp.devices.cpu.device import CpuDevice\n"
+        "CpuDevice(2, [])\n"
+        "others = [int(task.name) for task in Path('/proc/self/task').iterdir() if int(task.name) != os.getpid()]\n"
+        "print([sorted(os.sched_getaffinity(thread)) for thread in others])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=worker_environment("cpu:2"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"[[{cores_in_use(2)[1]}]]"

@@ -55,6 +55,13 @@ def test_what_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path) ->
     assert flag.name == QUIET_UNKNOWN
 
 
+def test_threads_that_wait_for_each_other_are_no_other_program() -> None:
+    assert quiet_flags(HostReading(0.002, 0.4), SETTINGS, "cpu") == []
+    (flag,) = quiet_flags(HostReading(0.09, 0.1), SETTINGS, "cpu")
+    assert flag.name == NOT_QUIET
+    assert flag.message == "a thread waited for a core during 10 % of the timing"
+
+
 def test_a_quiet_machine_has_no_flag_and_a_gpu_asks_for_none() -> None:
     assert quiet_flags(HostReading(0.02, 0.001), SETTINGS, "cpu") == []
     assert quiet_flags(HostReading(None, 0.001), SETTINGS, "cpu") == []

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from roofexp.config.settings import TimingSettings
-from roofexp.devices.cpu.device import CpuDevice, CpuKernel
+from roofexp.devices.cpu.device import CpuDevice
+from roofexp.devices.cpu.kernel import CpuKernel
 from roofexp.errors import FailedError
 from roofexp.measure.bench import Bench, Request
 from roofexp.measure.duty_cycle import Pace, pace_of

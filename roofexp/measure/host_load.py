@@ -62,7 +62,7 @@ def quiet_flags(reading: HostReading, settings: TimingSettings, device: str) -> 
         return [Flag(HELD_BACK, f"the control group's quota took {percent(held_back)} of the timing from the threads")]
     if others is not None and others > settings.busy:
         return [Flag(NOT_QUIET, f"other programs took {percent(others)} of the machine during the timing")]
-    if waited is not None and waited > WAITED:
+    if waited is not None and waited > WAITED and _others_could(waited, others):
         return [Flag(NOT_QUIET, f"a thread waited for a core during {percent(waited)} of the timing")]
     if others is None and waited is None:
         return [Flag(QUIET_UNKNOWN, "the timing was too short to tell whether other programs disturbed it")]
@@ -78,6 +78,12 @@ def gpu_quiet_flags(readings: ClockReadings) -> list[Flag]:
         return []
     held = f"with {memory / 1e9:.3g} GB of its memory" if memory is not None else "with an unknown part of its memory"
     return [Flag(NOT_QUIET, f"{others} other process{'es' if others > 1 else ''} had this GPU open, {held}")]
+
+
+def _others_could(waited: float, others: float | None) -> bool:
+    """Whether other programs can have made a thread wait so long: not for longer than they ran on all cores together.
+    A library's threads and those of the flush between two samples wait for each other, outside of what is timed."""
+    return others is None or others * (os.cpu_count() or 1) >= waited / 2
 
 
 def _waits_ns() -> dict[str, int]:

@@ -6,8 +6,7 @@ import contextlib
 import importlib.util
 import sys
 import time
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,25 @@ from roofexp.config.paths import find_kernel_file
 from roofexp.devices.base import (
     FEWER_CORES,
     FRACTIONAL_QUOTA,
-    Expectation,
-    check_result,
-    check_result_after_timing,
-    expectation,
-    poison,
 )
 from roofexp.devices.cpu.clock import CpuClockWatch
+from roofexp.devices.cpu.kernel import (
+    CACHE_LINE_BYTES,
+    CpuKernel,
+    allocate,
+    bind_library_threads,
+    fill,
+    seconds_per_launch,
+)
 from roofexp.devices.cpu.machine import cores_in_use, describe_cpu, memory_free_bytes, usable_cores
 from roofexp.devices.library_call import compile_call
-from roofexp.devices.operand_guard import Bands, check_bands, check_inputs, guard_bytes, guarded
+from roofexp.devices.operand_guard import guard_bytes
 from roofexp.errors import BadInputError, FailedError, SkippedError
-from roofexp.kernel import Kernel, Operand
+from roofexp.kernel import Kernel
 from roofexp.records.machine import Machine
-from roofexp.records.point import Check, Flag
+from roofexp.records.point import Flag
 
 IMPLEMENTATIONS = ("cpu", "numpy")
-CACHE_LINE_BYTES = 64
 PLACE_TRIES = 3
 
 TYPES = {"float64", "float32"}  # what numba and NumPy's BLAS compute in
@@ -47,6 +48,7 @@ class CpuDevice:
         self._roots = kernel_roots
         self.cores = cores_in_use(cores)  # asked before a library binds this thread to one of them
         self._usable = usable_cores()
+        bind_library_threads(self.cores)
         self._flush: Callable[[], Any] | None = None
 
     def machine(self) -> Machine:
@@ -94,8 +96,8 @@ class CpuDevice:
         generator = numpy.random.default_rng(seed)
         operands, bands = {}, []
         for operand in kernel.operands:
-            operands[operand.name], around = _allocate(operand)
-            _fill(operands[operand.name], operand.fill, generator)
+            operands[operand.name], around = allocate(operand)
+            fill(operands[operand.name], operand.fill, generator)
             bands.append(around)
         values = {**kernel.names, **operands}
         for name, scalar in kernel.scalars.items():
@@ -111,7 +113,7 @@ class CpuDevice:
             def launch() -> Any:
                 return function(*arguments)
 
-        loaded = CpuKernel(kernel, operands, bands, launch, self.flush, self.core_flags)
+        loaded = CpuKernel(kernel, implementation, operands, bands, launch, self.flush, self.core_flags)
         loaded.compile_s = time.perf_counter() - start_s
         return loaded
 
@@ -122,7 +124,7 @@ class CpuDevice:
         for _ in range(15):
             if cold:
                 self.flush()
-            times.append(_time(empty, 1 if cold else 100))
+            times.append(seconds_per_launch(empty, 1 if cold else 100))
         return sorted(times)[len(times) // 2]
 
     def clock_watch(self, settings: dict[str, Any]) -> CpuClockWatch:
@@ -200,153 +202,6 @@ class CpuDevice:
         return found
 
 
-class CpuKernel:
-    """Operands as NumPy arrays, and the launch as a function of no arguments."""
-
-    method = "host clock"
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        operands: dict[str, Any],
-        bands: list[Bands],
-        launch: Callable[[], Any],
-        flush: Callable[[], None],
-        core_flags: Callable[[], tuple[Flag, ...]],
-    ) -> None:
-        self._kernel = kernel
-        self._operands = operands
-        self._bands = bands
-        self._inputs: dict[str, int] = {}
-        self._expected: Expectation | None = None
-        self.compile_s = 0.0  # with the first launch, in which numba compiles
-        self._launch = launch
-        self._flush = flush
-        self._core_flags = core_flags
-        self._first = {
-            operand.name: operands[operand.name].copy() for operand in kernel.operands if operand.role == "inout"
-        }
-
-    @property
-    def flags(self) -> tuple[Flag, ...]:
-        return self._core_flags()
-
-    def check(self) -> Check | None:
-        import numpy
-
-        kernel = self._kernel
-        self._inputs = self._fingerprints()
-        self._poison()
-        with numpy.errstate(all="ignore"):
-            expected = expectation(kernel, self._as_float64(kernel.operands), numpy) if kernel.references else None
-        if expected:
-            expected = expected._replace(values={name: self._own(value) for name, value in expected.values.items()})
-        start_s = time.perf_counter()
-        self._compile_and_launch()
-        self.compile_s += time.perf_counter() - start_s
-        if expected is None:
-            return None
-        with numpy.errstate(all="ignore"):
-            check = check_result(kernel, expected, self._as_float64(kernel.outputs), numpy)
-        self._expected = expected
-        self.restore()
-        self._poison()
-        return check
-
-    def check_after_timing(self) -> None:
-        import numpy
-
-        if self._expected and self._first:  # inout operands have run away from the reference
-            self.restore()
-            self._poison()
-            self._launch()
-        check_bands(self._bands)
-        check_inputs(self._inputs, self._fingerprints())
-        if self._expected:
-            after = self._as_float64(self._kernel.outputs)
-            with numpy.errstate(all="ignore"):
-                check_result_after_timing(self._kernel, self._expected, after, numpy)
-
-    def _poison(self) -> None:
-        for operand in self._kernel.outputs:
-            if operand.role == "out":
-                poison(self._operands[operand.name])
-
-    def _fingerprints(self) -> dict[str, int]:
-        names = [operand.name for operand in self._kernel.operands if operand.role == "in"]
-        return {name: zlib.crc32(self._operands[name].reshape(-1).view("uint8")) for name in names}
-
-    def _as_float64(self, operands: Iterable[Operand]) -> dict[str, Any]:
-        """Copies only where the type is another."""
-        return {operand.name: self._operands[operand.name].astype("float64", copy=False) for operand in operands}
-
-    def _own(self, value: Any) -> Any:
-        """A reference that is an operand itself, as that of a copy, must not change with it."""
-        import numpy
-
-        shared = any(numpy.may_share_memory(value, operand) for operand in self._operands.values())
-        return numpy.array(value) if shared else value
-
-    def run_hot(self, launches: int) -> float:
-        return _time(self._launch, launches) * launches
-
-    def run_cold(self) -> float:
-        self._flush()
-        return _time(self._launch, 1)
-
-    def restore(self) -> None:
-        for name, values in self._first.items():
-            self._operands[name][...] = values
-
-    def release(self) -> None:
-        self._operands.clear()
-        self._first.clear()
-        self._bands.clear()
-        self._expected = None
-
-    def _compile_and_launch(self) -> None:
-        """The first launch compiles; what numba says about code that it cannot compile is cut to its first line."""
-        try:
-            self._launch()
-        except (BadInputError, MemoryError):
-            raise
-        except Exception as error:
-            if not type(error).__module__.startswith("numba"):
-                raise
-            code = self._kernel.implementations["cpu"]
-            name = code.get("function") or code.get("factory")
-            raise BadInputError(f"{self._kernel.where}: {name} does not compile: {_first_reason(error)}") from error
-
-
-def _fill(array: Any, fill: str, generator: Any) -> None:
-    """Random values of the operand's type, the outputs too: what they held must not matter."""
-    if fill == "zeros":
-        array[...] = 0  # touched, so that the pages are there and not shared
-    elif fill == "uniform":
-        generator.random(array.shape, dtype=array.dtype, out=array)
-    else:
-        generator.standard_normal(array.shape, dtype=array.dtype, out=array)
-
-
-def _allocate(operand: Operand) -> tuple[Any, Bands]:
-    """An array that starts on a cache line: NumPy's own start anywhere, and vectors that straddle lines are slower."""
-    import numpy
-
-    memory, bands = guarded(
-        operand.name, operand.bytes, CACHE_LINE_BYTES, lambda count: numpy.empty(count, numpy.uint8),
-        lambda buffer: int(buffer.ctypes.data),
-    )  # fmt: skip
-    return memory.view(numpy.dtype(operand.storage)).reshape(operand.shape), bands
-
-
-def _time(launch: Callable[[], Any], launches: int) -> float:
-    """Seconds per launch."""
-    start = time.perf_counter()
-    for _ in range(launches):
-        launch()
-    return (time.perf_counter() - start) / launches
-
-
 def _import_file(file: Path, where: str) -> Any:
     """The module in ``file``, imported once per process; files beside it can be imported by it."""
     name = "roofexp_kernels_" + "_".join(file.with_suffix("").parts[-2:])
@@ -369,12 +224,3 @@ def _import_file(file: Path, where: str) -> Any:
             del sys.modules[name]
         raise BadInputError(f"{where}: {file.name} cannot be imported: {error}") from error
     return module
-
-
-def _first_reason(error: Exception) -> str:
-    """numba's own words about the cause, without the pages around them."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("Failed in", "During:", "-", "[", "File ", "<source"))]
-    place = next((line for line in lines if line.startswith("File ")), "")
-    text = (telling or lines or [type(error).__name__])[0]
-    return f"{text} ({place})" if place else text
