@@ -172,8 +172,8 @@ def allocate(operand: Operand) -> tuple[Any, Bands]:
 
 
 def bind_library_threads(cores: Sequence[int]) -> None:
-    """Gives each thread that NumPy's library started at its import a core of its own (Linux). OpenMP binds its own threads
-    and the calling one; a library's thread that wakes on the caller's core waits behind it for milliseconds."""
+    """Gives each thread that the library of NumPy started at its import a core of its own (Linux). OpenMP binds its
+    threads and the calling one; a library thread that wakes on the core of its caller waits behind it for some ms."""
     import numpy  # noqa: F401  (its library starts its threads now)
 
     with contextlib.suppress(OSError, AttributeError):
