@@ -15,7 +15,7 @@ from roofexp.diagnosis.rules import read_rules
 from roofexp.diagnosis.verdict_table import count_right, expectation_table, write_expectations
 from roofexp.placing.roofline import attainable, mix_share, ridge
 from roofexp.records.archive import read_sweep_points
-from roofexp.records.point import Counted, CountedKernel, Point, write_point
+from roofexp.records.point import Clock, Counted, CountedKernel, Point, write_point
 from roofexp.records.points_table import verdict_columns
 from tests.counted_sweep import MACHINE, make_sweep, points_of
 from tests.counting_facts import CASES, read_gathered
@@ -28,6 +28,22 @@ from tests.recorded_faults import judged_anew
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory: pytest.TempPathFactory) -> Point:
     return points_of(make_sweep(tmp_path_factory.mktemp("made") / "sweep", ["kernel=saxpy", "size=67108864"]))[0]
+
+
+def test_shares_are_of_the_time_that_belongs_with_the_clock(timed: Point) -> None:
+    """Half of the launches at half the clock: the mean clock goes with the mean time, at which L1 did the same."""
+    assert timed.timing
+    counted = Counted(l1_bytes=10**9)
+    steady = msgspec.structs.replace(
+        timed_at(timed, 0.25, 0.5), counted=counted, clock=Clock(compute_hz=1.5e9, spans_timing=True)
+    )
+    assert steady.timing
+    moved = msgspec.structs.replace(steady, timing=msgspec.structs.replace(steady.timing, median_s=1e-3, mean_s=1.5e-3))
+    facts = facts_of(moved, H200, SETTINGS)
+    roof = H200.bandwidth("l1")
+    assert roof
+    assert facts["time_s"] == 1.5e-3
+    assert facts["l1_fraction"] == pytest.approx(1e9 / 1.5e-3 / roof.at(1.5e9))
 
 
 # ------------------------------------------------------------------------------------ the published texts' own numbers

@@ -159,7 +159,7 @@ def _timed(point: Point, roofs: RoofSet | None, counted: Counted | None) -> dict
     launch timed in the same way: alone with cold caches, in a row with warm ones."""
     if point.timing is None:
         return {}
-    time_s, machine = point.timing.median_s, roofs.machine if roofs else None
+    time_s, machine = point.time_at_clock_s or point.timing.median_s, roofs.machine if roofs else None
     launch = roofs.launch() if roofs else None
     floor_s = max(point.timing.floor_s or 0.0, launch.rate if launch else 0.0) or None
     launches = sum(kernel.launches for kernel in counted.kernels) if counted and counted.kernels else 1

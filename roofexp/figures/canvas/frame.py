@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Row: TypeAlias = "Series[Any] | dict[str, Any]"  # one point
 
 NUMBERS = [
-    "size", "time_s", "time_p5_s", "time_p95_s", "flops", "traffic_bytes", "flops_per_s", "bytes_per_s",
+    "size", "time_s", "time_mean_s", "time_p5_s", "time_p95_s", "flops", "traffic_bytes", "flops_per_s", "bytes_per_s",
     "intensity_flop_per_byte", "attainable_per_s", "fraction", "ridge_flop_per_byte", "compute_hz", "nvml_sm_hz",
     "duty", "power_w", "energy_per_launch_j", "flop_per_j", "byte_per_j", "working_set_bytes", "useful_bytes",
 ]  # fmt: skip

@@ -42,7 +42,7 @@ def at_levels(row: Series[Any], roofs: RoofSet | None) -> list[AtLevel]:
             continue
         roof = roofs.bandwidth(level) if roofs else None
         hz = row["compute_hz"] if row["compute_hz"] > 0 else None
-        share = row["flops_per_s"] / intensity / roof.at(hz) if roof else None
+        share = rate_at_clock(row) / intensity / roof.at(hz) if roof else None
         levels.append(AtLevel(level, float(intensity), share))
     return levels
 
@@ -52,7 +52,13 @@ def compute_share(row: Series[Any], roofs: RoofSet | None) -> float | None:
     roof = roofs.compute(str(row["precision"])) if roofs else None
     if roof is None or not row["flops_per_s"] > 0:
         return None
-    return float(row["flops_per_s"] / roof.at(row["compute_hz"] if row["compute_hz"] > 0 else None))
+    return rate_at_clock(row) / roof.at(row["compute_hz"] if row["compute_hz"] > 0 else None)
+
+
+def rate_at_clock(row: Series[Any]) -> float:
+    """FLOP/s at the mean time where the clock is the mean too, as a GPU's is; tables of before have no mean time."""
+    paired = row["device"] == "cuda" and row["time_mean_s"] > 0
+    return float(row["flops"] / row["time_mean_s"] if paired else row["flops_per_s"])
 
 
 def on_several_levels(frame: DataFrame) -> DataFrame:
