@@ -211,8 +211,8 @@ def test_the_version_covers_headers_the_kernels_of_the_list_and_how_they_are_loa
     user = tmp_path / "conf"
     (user / "kernel").mkdir(parents=True)
     (tmp_path / "kernels").mkdir()
-    for name in ("mine.cu", "mine.cuh"):
-        (tmp_path / "kernels" / name).write_text("// first")
+    (tmp_path / "kernels" / "mine.cu").write_text('#include "mine.cuh"\n')
+    (tmp_path / "kernels" / "mine.cuh").write_text("// first")
     (user / "kernel" / "mine.yaml").write_text("name: mine\ncuda: {source: mine.cu}\n")
     config = {"cuda": {"mine": {"kind": "compute", "kernel": {"fp32": "mine"}}}}
     versions = [code_version(config, [user])]

@@ -17,12 +17,16 @@ IMPORTED = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", r
 
 
 def kernel_code(kernel: Mapping[str, Any], roots: Sequence[Path]) -> str:
-    """Of the files that a kernel's plain configuration names, and of those that they include and import from the
-    kernel folders. Files that are missing are passed over: they fail where they are loaded."""
+    return _hash(code_files(kernel, roots))
+
+
+def code_files(kernel: Mapping[str, Any], roots: Sequence[Path]) -> list[Path]:
+    """The files that a kernel's plain configuration names, and those that they include and import from the kernel
+    folders. Files that are missing are passed over: they fail where they are loaded."""
     cpu, cuda = kernel.get("cpu") or {}, kernel.get("cuda") or {}
     names = [str(cpu.get(key) or "").partition(":")[0] for key in ("function", "factory")] + [cuda.get("source") or ""]
     files = [file for name in names if name for file in [_first(name, roots)] if file]
-    return _hash(_with_included(files, roots))
+    return _with_included(files, roots)
 
 
 @functools.cache

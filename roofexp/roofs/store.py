@@ -23,6 +23,7 @@ from roofexp.config.yaml_file import read_mapping
 from roofexp.devices.base import FEWER_CORES
 from roofexp.errors import BadInputError, DamagedFileError
 from roofexp.kernel import Kernel
+from roofexp.kernel.code_version import code_files, program_code
 from roofexp.measure.bench import Reply, Request
 from roofexp.measure.host_load import HELD_BACK, NOT_QUIET
 from roofexp.records.files import lock_held, write_json
@@ -35,7 +36,6 @@ Run = Callable[[Request], Reply]
 Announce = Callable[[str], None]
 DISTURBING = (NOT_QUIET, HELD_BACK, FEWER_CORES)  # flags of a time that is not the machine's own
 NOT_IDENTIFYING = ("policy",)  # keys of the configuration that change no measured number
-CODE_SUFFIXES = (".py", ".cu", ".cuh")
 _measured_here: set[Path] = set()  # files written by this process: disturbed or not, a sweep measures its roofs once
 
 
@@ -282,35 +282,22 @@ def read_stored(file: Path) -> RoofSet | None:
 def code_version(config: dict[str, Any], config_folders: Iterable[Path]) -> str:
     """Changes with anything that a roof depends on: the benchmarks, their list, and how they are timed."""
     listed = {key: value for key, value in config.items() if key not in NOT_IDENTIFYING}
-    digest = hashlib.sha256(json.dumps(listed, sort_keys=True, default=str).encode())
-    config_folders = list(config_folders)
-    files = sorted((PACKAGE / "measure").glob("*.py"))
-    files += [PACKAGE / "roofs" / name for name in ("benchmark.py", "assembly.py", "store.py")]
-    files += [file for file in sorted((PACKAGE / "devices").rglob("*")) if file.suffix in (".py", ".yaml")]
+    folders = list(config_folders)
+    digest = hashlib.sha256(json.dumps([listed, program_code()], sort_keys=True, default=str).encode())
+    files = [PACKAGE / "roofs" / name for name in ("benchmark.py", "assembly.py", "store.py")]
     files += [file for file in sorted((kernels_folder() / "roofs").glob("*")) if file.is_file()]
-    files += kernel_files(config, config_folders)
-    for file in dict.fromkeys(files):
+    for file in dict.fromkeys([*files, *kernel_files(config, folders)]):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
 
 def kernel_files(config: dict[str, Any], config_folders: list[Path]) -> list[Path]:
-    """The YAML and code files of every kernel that the list names, and all headers beside that code."""
+    """The YAML files of every kernel that the list names, and their code with what it includes and imports."""
     entries = [entry for group in config.values() if isinstance(group, Mapping) for entry in group.values()]
     names = {name for entry in entries for name in _texts(entry.get("kernel"))}
     paths = [folder / "kernel" / f"{name}.yaml" for name in sorted(names) for folder in config_folders]
-    descriptions = [path for path in paths if path.is_file()]
-    texts = {text.partition(":")[0] for path in descriptions for text in _texts(read_mapping(path))}  # file.py:function
-    texts = {text for text in texts if text.endswith(CODE_SUFFIXES)}
-    roots = kernel_roots(config_folders)
-    code = [root / text for root in roots for text in sorted(texts) if (root / text).is_file()]
-    headers = [
-        header
-        for root in roots
-        if any(file.is_relative_to(root) for file in code)
-        for header in sorted(root.rglob("*.cuh"))
-    ]
-    return [*descriptions, *code, *headers]
+    descriptions, roots = [path for path in paths if path.is_file()], kernel_roots(config_folders)
+    return [*descriptions, *(file for path in descriptions for file in code_files(read_mapping(path), roots))]
 
 
 def _texts(value: Any) -> list[str]:
