@@ -203,7 +203,7 @@ def test_before_roofs_are_measured_it_is_said_how_many_and_how_long() -> None:
     )  # fmt: skip
     again = notice(missing, "cpu", kept, "v")
     assert again
-    assert again.startswith("measuring 3 roofs of this machine again, about 32 s: cores were held back")
+    assert again.startswith("measuring 3 roofs of this machine again, about 32 s: other programs or a quota disturbed the last")
     assert "roofs=cached takes them" in again
     changed = notice(missing, "cpu", kept, "w")
     assert changed

@@ -95,7 +95,7 @@ class RoofSet(msgspec.Struct, frozen=True, kw_only=True):
     measured: str  # when, ISO 8601
     seconds: Duration  # what measuring took
     roofs: list[Roof]
-    disturbed: bool = False  # cores were held back meanwhile: good enough for one sweep, not to be kept
+    disturbed: bool = False  # by other programs or a quota: good enough for one sweep, not to be kept
     unavailable: dict[str, str] = {}  # benchmarks that this machine cannot run, and why
     fill: str = "normal"  # of the operands: zeros draw less power, and so hold higher clocks
     took_s: dict[str, Duration] = {}  # wall time of each benchmark

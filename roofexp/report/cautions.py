@@ -148,7 +148,7 @@ def _unplaced(contents: Contents) -> Iterator[Caution]:
 def _roofs(roofs: RoofSet, contents: Contents) -> Iterator[Caution]:
     where = f" ({roofs.machine.name}, {roofs.clock_mode})" if len(contents.roofs) > 1 else ""
     if roofs.disturbed:
-        message = "cores were held back meanwhile, so roofs may be too low; measure again with roofs=measure"
+        message = "other programs or a quota disturbed them, so they may be too low; measure again with roofs=measure"
         yield from _of_sweep("caution", f"roofs disturbed{where}", [message])
     incomplete = [f"{roof.name}: {roof.incomplete}" for roof in roofs.roofs if roof.incomplete]
     yield from _of_sweep("caution", f"roofs incomplete{where}: only lower bounds", incomplete)

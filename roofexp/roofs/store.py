@@ -326,7 +326,7 @@ def notice(missing: Sequence[Benchmark], device: str, kept: RoofSet | None, code
         return None
     roofs = f"{len(missing)} roof{'s' if len(missing) > 1 else ''} of this machine"
     if same and kept and kept.disturbed and kept.roofs:
-        why = "cores were held back while the last were measured"
+        why = "other programs or a quota disturbed the last"
         return f"measuring {roofs} again, about {seconds:.0f} s: {why}; {TAKES_THEM}"
     return f"measuring {roofs}, about {seconds:.0f} s; they are kept"
 

@@ -191,7 +191,7 @@ def notes(roofs: RoofSet) -> list[str]:
     lines += [f"  {r.name}: {c.message}" for r in roofs.roofs for c in r.checks if _is_remark(c)]
     lines += [f"  ! {name} could not be measured: {why}" for name, why in roofs.unavailable.items()]
     if roofs.disturbed:
-        lines.append("  ! cores were held back meanwhile: measured again the next time")
+        lines.append("  ! other programs or a quota disturbed them: the next sweep measures them again")
     return [*lines, CAPTION]
 
 
