@@ -172,6 +172,22 @@ def test_every_benchmark_of_the_cpu_is_a_kernel_that_can_be_built() -> None:
         assert kernel.work.flops or kernel.work.dram_bytes or benchmark.kind == "launch"
 
 
+def test_only_the_roofs_that_were_disturbed_are_measured_again(tmp_path: Path) -> None:
+    class OnceBusy(Runs):
+        def __call__(self, request: Request) -> Reply:
+            reply = super().__call__(request)
+            busy = "fma" in request.kernel.name
+            return msgspec.structs.replace(reply, flags=[Flag(NOT_QUIET, "others took 50 %")]) if busy else reply
+
+    store(tmp_path).ensure("fp32", SETTINGS, OnceBusy(), lambda line: None)
+    _measured_here.clear()  # the next sweep
+    again = store(tmp_path)
+    assert {roof.name for roof in again.set.roofs} == {"launch"}
+    assert ensure(again, "fp32") == ["fma fp32"]
+    _measured_here.clear()
+    assert ensure(store(tmp_path), "fp32") == []
+
+
 def test_roofs_of_a_busy_machine_are_not_kept(tmp_path: Path) -> None:
     class Busy(Runs):
         def __call__(self, request: Request) -> Reply:
@@ -203,7 +219,9 @@ def test_before_roofs_are_measured_it_is_said_how_many_and_how_long() -> None:
     )  # fmt: skip
     again = notice(missing, "cpu", kept, "v")
     assert again
-    assert again.startswith("measuring 3 roofs of this machine again, about 32 s: other programs or a quota disturbed the last")
+    assert again.startswith(
+        "measuring 3 roofs of this machine again, about 32 s: other programs or a quota disturbed the last"
+    )
     assert "roofs=cached takes them" in again
     changed = notice(missing, "cpu", kept, "w")
     assert changed

@@ -36,6 +36,7 @@ Run = Callable[[Request], Reply]
 Announce = Callable[[str], None]
 DISTURBING = (NOT_QUIET, HELD_BACK, FEWER_CORES)  # flags of a time that is not the machine's own
 NOT_IDENTIFYING = ("policy",)  # keys of the configuration that change no measured number
+DISTURBED = "disturbed"  # flag of a roof: the next sweep measures it again
 _measured_here: set[Path] = set()  # files written by this process: disturbed or not, a sweep measures its roofs once
 
 
@@ -163,7 +164,14 @@ class RoofStore:
     def _keep(self, outcomes: list[Outcome], seconds: float) -> None:
         if not outcomes:
             return
-        roofs = assemble(outcomes, self._machine, self.set.roofs)
+        disturbed = {outcome.benchmark.name for outcome in outcomes if outcome.disturbed}
+        levels = {o.benchmark.level for o in outcomes if o.disturbed and o.benchmark.kind == "bandwidth"}
+        roofs = [
+            msgspec.structs.replace(roof, flags=[*roof.flags, DISTURBED])
+            if roof.name in disturbed or (roof.ceiling_of is None and roof.level in levels - {None})
+            else roof
+            for roof in assemble(outcomes, self._machine, self.set.roofs)
+        ]
         self.set = msgspec.structs.replace(
             self.set,
             unavailable={**self.set.unavailable, **{o.benchmark.name: o.problem for o in outcomes if o.problem}},
@@ -235,7 +243,10 @@ class RoofStore:
             return None
         stale = stored.disturbed and self._file.resolve() not in _measured_here
         if stale and self._config["policy"] == "measure":
-            return None
+            kept = [roof for roof in stored.roofs if DISTURBED not in roof.flags]
+            if len(kept) == len(stored.roofs):  # a file of before, which does not say which
+                return None
+            stored = msgspec.structs.replace(stored, roofs=kept, disturbed=False)
         self.saved_s = stored.seconds
         return stored
 
