@@ -183,6 +183,7 @@ def test_only_the_roofs_that_were_disturbed_are_measured_again(tmp_path: Path) -
     _measured_here.clear()  # the next sweep
     again = store(tmp_path)
     assert {roof.name for roof in again.set.roofs} == {"launch"}
+    assert again.saved_s == 0  # nobody is told that measuring was saved where it is done again
     assert ensure(again, "fp32") == ["fma fp32"]
     _measured_here.clear()
     assert ensure(store(tmp_path), "fp32") == []

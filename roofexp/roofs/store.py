@@ -246,7 +246,7 @@ class RoofStore:
             kept = [roof for roof in stored.roofs if DISTURBED not in roof.flags]
             if len(kept) == len(stored.roofs):  # a file of before, which does not say which
                 return None
-            stored = msgspec.structs.replace(stored, roofs=kept, disturbed=False)
+            return msgspec.structs.replace(stored, roofs=kept, disturbed=False)
         self.saved_s = stored.seconds
         return stored
 
